@@ -200,7 +200,7 @@ class LifecycleMachine(RuleBasedStateMachine):
         stage, store = self.stage(stage), self.arena.stores[worker]
         self.give_back_unanswered(worker)
         assert isinstance(store, PostgresStore)
-        with AnswersLost(store.claims, "WITH rowmill_taken") as lost, suppress(Disconnected):
+        with AnswersLost(store.claims, "WITH rowmill_picked") as lost, suppress(Disconnected):
             self.arena.run(store.claim(self.queue, self.queue.steps[stage], limit))
         assert len(lost.records) <= limit
         self.buried(stage)

@@ -298,16 +298,16 @@ class QueueSql(ABC):
             pairs.append((column, then))
         return pairs
 
-    def used_up(self, step: Step) -> str:
+    def used_up(self, step: Step, alias: str = "") -> str:
         """Return the condition that a row has had all of its attempts at this stage."""
-        return f"coalesce({self.attempts}, 0) >= {self.limit(step)}"
+        return f"coalesce({alias}{self.attempts}, 0) >= {self.limit(step, alias)}"
 
-    def limit(self, step: Step) -> str:
+    def limit(self, step: Step, alias: str = "") -> str:
         """Return the number of attempts that a row may have at this stage: a number, or an expression where rows have
         limits of their own. The SQL counterpart of `Retry.with_limit`."""
         most = min(step.retry.attempts, LARGEST_INTEGER)
         own = self.queue.columns.get("max_attempts")
-        return str(most) if own is None else self.own_limit(self.name(own), most)
+        return str(most) if own is None else self.own_limit(f"{alias}{self.name(own)}", most)
 
     @abstractmethod
     def own_limit(self, own: str, most: int) -> str:

@@ -1,6 +1,6 @@
 -- claim oldest free, stage work; served by rowmill_job_work_ready
 WITH rowmill_picked AS MATERIALIZED (
-  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total
+  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total, g_used_up
   FROM (
     SELECT *, CASE WHEN g_total > $4::float8 THEN (
       SELECT greatest(count(*), $5::boolean::int)::int
@@ -11,13 +11,13 @@ WITH rowmill_picked AS MATERIALIZED (
       WHERE g_sum <= $4::float8
     ) END AS g_fit
     FROM (
-      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest
+      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest, bool_or(g_used_up) AS g_used_up
       FROM (
         SELECT *
         FROM (
-          SELECT id AS g_key, rowmill_weight AS g_weight
+          SELECT id AS g_key, g_weight, g_used_up
           FROM (
-            SELECT held.id, (0::bigint + 1000 + coalesce(octet_length(held.payload::text), 0))::float8 AS rowmill_weight
+            SELECT held.id, (0::bigint + 1000 + coalesce(octet_length(held.payload::text), 0))::float8 AS g_weight, coalesce(held.attempts, 0) >= 3 AS g_used_up
             FROM (
               SELECT rowmill_candidate.id AS id
               FROM (
@@ -72,35 +72,35 @@ WITH rowmill_picked AS MATERIALIZED (
       ) AS pick
     ) AS p
   ) AS fitting
-), rowmill_taken AS (
-  UPDATE job AS t
-  SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'running' ELSE state END,
-    attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
-    lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
-    leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
-    error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
-    finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
-  FROM unnest((
-    SELECT g_keys
-    FROM rowmill_picked
-  )) WITH ORDINALITY AS given(g_k0, g_place)
-  WHERE t.id = ANY (ARRAY[g_k0])
-  RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
-    SELECT g_total
-    FROM rowmill_picked
-  ) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at
 ), rowmill_history AS (
   INSERT INTO rowmill.attempt (queue, key, stage, attempt, worker, ended_at, code, message)
-  SELECT 'job', rowmill_buried, 'work', attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
-  FROM rowmill_taken
-  WHERE rowmill_buried IS NOT NULL
+  SELECT 'job', concat_ws('|', t.id::text), 'work', t.attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
+  FROM unnest((
+    SELECT CASE WHEN g_used_up THEN g_keys END
+    FROM rowmill_picked
+  )) WITH ORDINALITY AS given(g_k0, g_place) JOIN job AS t ON t.id = ANY (ARRAY[g_k0])
+  WHERE coalesce(t.attempts, 0) >= 3
 )
-SELECT *
-FROM rowmill_taken;
+UPDATE job AS t
+SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'running' ELSE state END,
+  attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
+  lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
+  leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
+  error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
+  finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
+FROM unnest((
+  SELECT g_keys
+  FROM rowmill_picked
+)) WITH ORDINALITY AS given(g_k0, g_place)
+WHERE t.id = ANY (ARRAY[g_k0])
+RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
+  SELECT g_total
+  FROM rowmill_picked
+) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at;
 
 -- claim free heads, stage work; served by rowmill_job_work_ready
 WITH rowmill_picked AS MATERIALIZED (
-  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total
+  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total, g_used_up
   FROM (
     SELECT *, CASE WHEN g_total > $4::float8 THEN (
       SELECT greatest(count(*), $5::boolean::int)::int
@@ -111,13 +111,13 @@ WITH rowmill_picked AS MATERIALIZED (
       WHERE g_sum <= $4::float8
     ) END AS g_fit
     FROM (
-      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest
+      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest, bool_or(g_used_up) AS g_used_up
       FROM (
         SELECT *
         FROM (
-          SELECT id AS g_key, rowmill_weight AS g_weight
+          SELECT id AS g_key, g_weight, g_used_up
           FROM (
-            SELECT held.id, (0::bigint + 1000 + coalesce(octet_length(held.payload::text), 0))::float8 AS rowmill_weight
+            SELECT held.id, (0::bigint + 1000 + coalesce(octet_length(held.payload::text), 0))::float8 AS g_weight, coalesce(held.attempts, 0) >= 3 AS g_used_up
             FROM (
               WITH RECURSIVE rowmill_every(p) AS (
                 SELECT p
@@ -181,35 +181,35 @@ WITH rowmill_picked AS MATERIALIZED (
       ) AS pick
     ) AS p
   ) AS fitting
-), rowmill_taken AS (
-  UPDATE job AS t
-  SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'running' ELSE state END,
-    attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
-    lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
-    leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
-    error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
-    finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
-  FROM unnest((
-    SELECT g_keys
-    FROM rowmill_picked
-  )) WITH ORDINALITY AS given(g_k0, g_place)
-  WHERE t.id = ANY (ARRAY[g_k0])
-  RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
-    SELECT g_total
-    FROM rowmill_picked
-  ) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at
 ), rowmill_history AS (
   INSERT INTO rowmill.attempt (queue, key, stage, attempt, worker, ended_at, code, message)
-  SELECT 'job', rowmill_buried, 'work', attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
-  FROM rowmill_taken
-  WHERE rowmill_buried IS NOT NULL
+  SELECT 'job', concat_ws('|', t.id::text), 'work', t.attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
+  FROM unnest((
+    SELECT CASE WHEN g_used_up THEN g_keys END
+    FROM rowmill_picked
+  )) WITH ORDINALITY AS given(g_k0, g_place) JOIN job AS t ON t.id = ANY (ARRAY[g_k0])
+  WHERE coalesce(t.attempts, 0) >= 3
 )
-SELECT *
-FROM rowmill_taken;
+UPDATE job AS t
+SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'running' ELSE state END,
+  attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
+  lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
+  leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
+  error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
+  finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
+FROM unnest((
+  SELECT g_keys
+  FROM rowmill_picked
+)) WITH ORDINALITY AS given(g_k0, g_place)
+WHERE t.id = ANY (ARRAY[g_k0])
+RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
+  SELECT g_total
+  FROM rowmill_picked
+) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at;
 
 -- claim without key, stage work; served by rowmill_job_work_ready
 WITH rowmill_picked AS MATERIALIZED (
-  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total
+  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total, g_used_up
   FROM (
     SELECT *, CASE WHEN g_total > $4::float8 THEN (
       SELECT greatest(count(*), $5::boolean::int)::int
@@ -220,13 +220,13 @@ WITH rowmill_picked AS MATERIALIZED (
       WHERE g_sum <= $4::float8
     ) END AS g_fit
     FROM (
-      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest
+      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest, bool_or(g_used_up) AS g_used_up
       FROM (
         SELECT *
         FROM (
-          SELECT id AS g_key, rowmill_weight AS g_weight
+          SELECT id AS g_key, g_weight, g_used_up
           FROM (
-            SELECT held.id, (0::bigint + 1000 + coalesce(octet_length(held.payload::text), 0))::float8 AS rowmill_weight
+            SELECT held.id, (0::bigint + 1000 + coalesce(octet_length(held.payload::text), 0))::float8 AS g_weight, coalesce(held.attempts, 0) >= 3 AS g_used_up
             FROM (
               SELECT id
               FROM job
@@ -261,31 +261,31 @@ WITH rowmill_picked AS MATERIALIZED (
       ) AS pick
     ) AS p
   ) AS fitting
-), rowmill_taken AS (
-  UPDATE job AS t
-  SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'running' ELSE state END,
-    attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
-    lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
-    leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
-    error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
-    finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
-  FROM unnest((
-    SELECT g_keys
-    FROM rowmill_picked
-  )) WITH ORDINALITY AS given(g_k0, g_place)
-  WHERE t.id = ANY (ARRAY[g_k0])
-  RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
-    SELECT g_total
-    FROM rowmill_picked
-  ) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at
 ), rowmill_history AS (
   INSERT INTO rowmill.attempt (queue, key, stage, attempt, worker, ended_at, code, message)
-  SELECT 'job', rowmill_buried, 'work', attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
-  FROM rowmill_taken
-  WHERE rowmill_buried IS NOT NULL
+  SELECT 'job', concat_ws('|', t.id::text), 'work', t.attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
+  FROM unnest((
+    SELECT CASE WHEN g_used_up THEN g_keys END
+    FROM rowmill_picked
+  )) WITH ORDINALITY AS given(g_k0, g_place) JOIN job AS t ON t.id = ANY (ARRAY[g_k0])
+  WHERE coalesce(t.attempts, 0) >= 3
 )
-SELECT *
-FROM rowmill_taken;
+UPDATE job AS t
+SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'running' ELSE state END,
+  attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
+  lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
+  leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
+  error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
+  finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
+FROM unnest((
+  SELECT g_keys
+  FROM rowmill_picked
+)) WITH ORDINALITY AS given(g_k0, g_place)
+WHERE t.id = ANY (ARRAY[g_k0])
+RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
+  SELECT g_total
+  FROM rowmill_picked
+) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at;
 
 -- settle done, stage work; served by the primary key
 WITH settled AS (

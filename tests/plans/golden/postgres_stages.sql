@@ -1,6 +1,6 @@
 -- claim from the start, stage link; served by rowmill_job_link_ready
 WITH rowmill_picked AS MATERIALIZED (
-  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total
+  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total, g_used_up
   FROM (
     SELECT *, CASE WHEN g_total > $4::float8 THEN (
       SELECT greatest(count(*), $5::boolean::int)::int
@@ -11,13 +11,13 @@ WITH rowmill_picked AS MATERIALIZED (
       WHERE g_sum <= $4::float8
     ) END AS g_fit
     FROM (
-      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest
+      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest, bool_or(g_used_up) AS g_used_up
       FROM (
         SELECT *
         FROM (
-          SELECT id AS g_key, rowmill_weight AS g_weight
+          SELECT id AS g_key, g_weight, g_used_up
           FROM (
-            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS rowmill_weight
+            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS g_weight, coalesce(attempts, 0) >= 3 AS g_used_up
             FROM job
             WHERE state IN ('new')
               AND available_at IS NULL
@@ -26,9 +26,9 @@ WITH rowmill_picked AS MATERIALIZED (
             FOR NO KEY UPDATE SKIP LOCKED
           ) AS lane
           UNION ALL
-          SELECT id AS g_key, rowmill_weight AS g_weight
+          SELECT id AS g_key, g_weight, g_used_up
           FROM (
-            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS rowmill_weight
+            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS g_weight, coalesce(attempts, 0) >= 3 AS g_used_up
             FROM job
             WHERE state IN ('new')
               AND available_at <= statement_timestamp()
@@ -41,35 +41,35 @@ WITH rowmill_picked AS MATERIALIZED (
       ) AS pick
     ) AS p
   ) AS fitting
-), rowmill_taken AS (
-  UPDATE job AS t
-  SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'linking' ELSE state END,
-    attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
-    lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
-    leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
-    error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
-    finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
-  FROM unnest((
-    SELECT g_keys
-    FROM rowmill_picked
-  )) WITH ORDINALITY AS given(g_k0, g_place)
-  WHERE t.id = ANY (ARRAY[g_k0])
-  RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
-    SELECT g_total
-    FROM rowmill_picked
-  ) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at
 ), rowmill_history AS (
   INSERT INTO rowmill.attempt (queue, key, stage, attempt, worker, ended_at, code, message)
-  SELECT 'job', rowmill_buried, 'link', attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
-  FROM rowmill_taken
-  WHERE rowmill_buried IS NOT NULL
+  SELECT 'job', concat_ws('|', t.id::text), 'link', t.attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
+  FROM unnest((
+    SELECT CASE WHEN g_used_up THEN g_keys END
+    FROM rowmill_picked
+  )) WITH ORDINALITY AS given(g_k0, g_place) JOIN job AS t ON t.id = ANY (ARRAY[g_k0])
+  WHERE coalesce(t.attempts, 0) >= 3
 )
-SELECT *
-FROM rowmill_taken;
+UPDATE job AS t
+SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'linking' ELSE state END,
+  attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
+  lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
+  leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
+  error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
+  finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
+FROM unnest((
+  SELECT g_keys
+  FROM rowmill_picked
+)) WITH ORDINALITY AS given(g_k0, g_place)
+WHERE t.id = ANY (ARRAY[g_k0])
+RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
+  SELECT g_total
+  FROM rowmill_picked
+) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at;
 
 -- claim from a watermark, stage link; served by rowmill_job_link_ready
 WITH rowmill_picked AS MATERIALIZED (
-  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total
+  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total, g_used_up
   FROM (
     SELECT *, CASE WHEN g_total > $4::float8 THEN (
       SELECT greatest(count(*), $5::boolean::int)::int
@@ -80,13 +80,13 @@ WITH rowmill_picked AS MATERIALIZED (
       WHERE g_sum <= $4::float8
     ) END AS g_fit
     FROM (
-      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest
+      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest, bool_or(g_used_up) AS g_used_up
       FROM (
         SELECT *
         FROM (
-          SELECT id AS g_key, rowmill_weight AS g_weight
+          SELECT id AS g_key, g_weight, g_used_up
           FROM (
-            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS rowmill_weight
+            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS g_weight, coalesce(attempts, 0) >= 3 AS g_used_up
             FROM job
             WHERE state IN ('new')
               AND available_at IS NULL
@@ -96,9 +96,9 @@ WITH rowmill_picked AS MATERIALIZED (
             FOR NO KEY UPDATE SKIP LOCKED
           ) AS lane
           UNION ALL
-          SELECT id AS g_key, rowmill_weight AS g_weight
+          SELECT id AS g_key, g_weight, g_used_up
           FROM (
-            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS rowmill_weight
+            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS g_weight, coalesce(attempts, 0) >= 3 AS g_used_up
             FROM job
             WHERE state IN ('new')
               AND available_at <= statement_timestamp()
@@ -112,31 +112,31 @@ WITH rowmill_picked AS MATERIALIZED (
       ) AS pick
     ) AS p
   ) AS fitting
-), rowmill_taken AS (
-  UPDATE job AS t
-  SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'linking' ELSE state END,
-    attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
-    lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
-    leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
-    error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
-    finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
-  FROM unnest((
-    SELECT g_keys
-    FROM rowmill_picked
-  )) WITH ORDINALITY AS given(g_k0, g_place)
-  WHERE t.id = ANY (ARRAY[g_k0])
-  RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
-    SELECT g_total
-    FROM rowmill_picked
-  ) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at
 ), rowmill_history AS (
   INSERT INTO rowmill.attempt (queue, key, stage, attempt, worker, ended_at, code, message)
-  SELECT 'job', rowmill_buried, 'link', attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
-  FROM rowmill_taken
-  WHERE rowmill_buried IS NOT NULL
+  SELECT 'job', concat_ws('|', t.id::text), 'link', t.attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
+  FROM unnest((
+    SELECT CASE WHEN g_used_up THEN g_keys END
+    FROM rowmill_picked
+  )) WITH ORDINALITY AS given(g_k0, g_place) JOIN job AS t ON t.id = ANY (ARRAY[g_k0])
+  WHERE coalesce(t.attempts, 0) >= 3
 )
-SELECT *
-FROM rowmill_taken;
+UPDATE job AS t
+SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'linking' ELSE state END,
+  attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
+  lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
+  leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
+  error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
+  finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
+FROM unnest((
+  SELECT g_keys
+  FROM rowmill_picked
+)) WITH ORDINALITY AS given(g_k0, g_place)
+WHERE t.id = ANY (ARRAY[g_k0])
+RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
+  SELECT g_total
+  FROM rowmill_picked
+) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at;
 
 -- settle done, stage link; served by the primary key
 WITH settled AS (
@@ -339,7 +339,7 @@ RETURNING job.id;
 
 -- claim from the start, stage save; served by rowmill_job_save_ready
 WITH rowmill_picked AS MATERIALIZED (
-  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total
+  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total, g_used_up
   FROM (
     SELECT *, CASE WHEN g_total > $4::float8 THEN (
       SELECT greatest(count(*), $5::boolean::int)::int
@@ -350,13 +350,13 @@ WITH rowmill_picked AS MATERIALIZED (
       WHERE g_sum <= $4::float8
     ) END AS g_fit
     FROM (
-      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest
+      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest, bool_or(g_used_up) AS g_used_up
       FROM (
         SELECT *
         FROM (
-          SELECT id AS g_key, rowmill_weight AS g_weight
+          SELECT id AS g_key, g_weight, g_used_up
           FROM (
-            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS rowmill_weight
+            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS g_weight, coalesce(attempts, 0) >= 3 AS g_used_up
             FROM job
             WHERE state IN ('linked')
               AND available_at IS NULL
@@ -365,9 +365,9 @@ WITH rowmill_picked AS MATERIALIZED (
             FOR NO KEY UPDATE SKIP LOCKED
           ) AS lane
           UNION ALL
-          SELECT id AS g_key, rowmill_weight AS g_weight
+          SELECT id AS g_key, g_weight, g_used_up
           FROM (
-            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS rowmill_weight
+            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS g_weight, coalesce(attempts, 0) >= 3 AS g_used_up
             FROM job
             WHERE state IN ('linked')
               AND available_at <= statement_timestamp()
@@ -380,35 +380,35 @@ WITH rowmill_picked AS MATERIALIZED (
       ) AS pick
     ) AS p
   ) AS fitting
-), rowmill_taken AS (
-  UPDATE job AS t
-  SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'saving' ELSE state END,
-    attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
-    lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
-    leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
-    error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
-    finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
-  FROM unnest((
-    SELECT g_keys
-    FROM rowmill_picked
-  )) WITH ORDINALITY AS given(g_k0, g_place)
-  WHERE t.id = ANY (ARRAY[g_k0])
-  RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
-    SELECT g_total
-    FROM rowmill_picked
-  ) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at
 ), rowmill_history AS (
   INSERT INTO rowmill.attempt (queue, key, stage, attempt, worker, ended_at, code, message)
-  SELECT 'job', rowmill_buried, 'save', attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
-  FROM rowmill_taken
-  WHERE rowmill_buried IS NOT NULL
+  SELECT 'job', concat_ws('|', t.id::text), 'save', t.attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
+  FROM unnest((
+    SELECT CASE WHEN g_used_up THEN g_keys END
+    FROM rowmill_picked
+  )) WITH ORDINALITY AS given(g_k0, g_place) JOIN job AS t ON t.id = ANY (ARRAY[g_k0])
+  WHERE coalesce(t.attempts, 0) >= 3
 )
-SELECT *
-FROM rowmill_taken;
+UPDATE job AS t
+SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'saving' ELSE state END,
+  attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
+  lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
+  leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
+  error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
+  finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
+FROM unnest((
+  SELECT g_keys
+  FROM rowmill_picked
+)) WITH ORDINALITY AS given(g_k0, g_place)
+WHERE t.id = ANY (ARRAY[g_k0])
+RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
+  SELECT g_total
+  FROM rowmill_picked
+) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at;
 
 -- claim from a watermark, stage save; served by rowmill_job_save_ready
 WITH rowmill_picked AS MATERIALIZED (
-  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total
+  SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > 8192 THEN 'infinity'::float8 ELSE g_total END AS g_total, g_used_up
   FROM (
     SELECT *, CASE WHEN g_total > $4::float8 THEN (
       SELECT greatest(count(*), $5::boolean::int)::int
@@ -419,13 +419,13 @@ WITH rowmill_picked AS MATERIALIZED (
       WHERE g_sum <= $4::float8
     ) END AS g_fit
     FROM (
-      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest
+      SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, max(g_weight) AS g_heaviest, bool_or(g_used_up) AS g_used_up
       FROM (
         SELECT *
         FROM (
-          SELECT id AS g_key, rowmill_weight AS g_weight
+          SELECT id AS g_key, g_weight, g_used_up
           FROM (
-            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS rowmill_weight
+            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS g_weight, coalesce(attempts, 0) >= 3 AS g_used_up
             FROM job
             WHERE state IN ('linked')
               AND available_at IS NULL
@@ -435,9 +435,9 @@ WITH rowmill_picked AS MATERIALIZED (
             FOR NO KEY UPDATE SKIP LOCKED
           ) AS lane
           UNION ALL
-          SELECT id AS g_key, rowmill_weight AS g_weight
+          SELECT id AS g_key, g_weight, g_used_up
           FROM (
-            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS rowmill_weight
+            SELECT id, (0::bigint + 1000 + coalesce(octet_length(payload::text), 0))::float8 AS g_weight, coalesce(attempts, 0) >= 3 AS g_used_up
             FROM job
             WHERE state IN ('linked')
               AND available_at <= statement_timestamp()
@@ -451,31 +451,31 @@ WITH rowmill_picked AS MATERIALIZED (
       ) AS pick
     ) AS p
   ) AS fitting
-), rowmill_taken AS (
-  UPDATE job AS t
-  SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'saving' ELSE state END,
-    attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
-    lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
-    leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
-    error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
-    finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
-  FROM unnest((
-    SELECT g_keys
-    FROM rowmill_picked
-  )) WITH ORDINALITY AS given(g_k0, g_place)
-  WHERE t.id = ANY (ARRAY[g_k0])
-  RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
-    SELECT g_total
-    FROM rowmill_picked
-  ) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at
 ), rowmill_history AS (
   INSERT INTO rowmill.attempt (queue, key, stage, attempt, worker, ended_at, code, message)
-  SELECT 'job', rowmill_buried, 'save', attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
-  FROM rowmill_taken
-  WHERE rowmill_buried IS NOT NULL
+  SELECT 'job', concat_ws('|', t.id::text), 'save', t.attempts, $1::bigint >> 36, statement_timestamp(), 'attempts_used_up', 'it was ready for one more attempt, with all of its 3 used up'
+  FROM unnest((
+    SELECT CASE WHEN g_used_up THEN g_keys END
+    FROM rowmill_picked
+  )) WITH ORDINALITY AS given(g_k0, g_place) JOIN job AS t ON t.id = ANY (ARRAY[g_k0])
+  WHERE coalesce(t.attempts, 0) >= 3
 )
-SELECT *
-FROM rowmill_taken;
+UPDATE job AS t
+SET state = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'saving' ELSE state END,
+  attempts = CASE WHEN coalesce(attempts, 0) >= 3 THEN attempts WHEN true THEN coalesce(attempts, 0) + 1 ELSE attempts END,
+  lease = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN $1 ELSE lease END,
+  leased_until = CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN statement_timestamp() + $3::float8 * interval '1 second' ELSE leased_until END,
+  error = CASE WHEN coalesce(attempts, 0) >= 3 THEN 'attempts_used_up: it was ready for one more attempt, with all of its 3 used up' WHEN true THEN NULL ELSE error END,
+  finished_at = CASE WHEN coalesce(attempts, 0) >= 3 THEN statement_timestamp() WHEN true THEN finished_at ELSE finished_at END
+FROM unnest((
+  SELECT g_keys
+  FROM rowmill_picked
+)) WITH ORDINALITY AS given(g_k0, g_place)
+WHERE t.id = ANY (ARRAY[g_k0])
+RETURNING t.id, t.account, t.rank, t.state, t.attempts, t.available_at, t.lease, t.leased_until, t.error, t.finished_at, t.payload, CASE WHEN g_place = 1 THEN (
+  SELECT g_total
+  FROM rowmill_picked
+) END AS g_total, CASE WHEN t.lease IS NULL AND t.state IN ('dead') THEN concat_ws('|', t.id::text) END AS rowmill_buried, g_place, CASE WHEN g_place = 1 THEN statement_timestamp() END AS claimed_at;
 
 -- settle done, stage save; served by the primary key
 WITH settled AS (

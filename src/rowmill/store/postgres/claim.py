@@ -40,6 +40,9 @@ BURIED = "rowmill_buried"
 """The column of a claim's result that holds the key, as text, of a row that was buried."""
 BURIED_PLACE = -3
 """The place of BURIED in a record."""
+Carried = tuple[str, str]
+"""What a pick selects of each row besides its key: the names, and the expressions that they stand for."""
+NOTHING_CARRIED: Carried = ("", "")
 
 
 # served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
@@ -52,7 +55,9 @@ def claim_statement(
 
     The sub-query is an array, which is made once: a joined one may be run again and claim more than its limit.
     """
-    return _claim_of(sql, step, _lanes(sql, step, shape, left_out, picked(sql), weighed=weighed), weighed=weighed)
+    carried = _carried(sql, step, weighed=weighed)
+    picks = _lanes(sql, step, shape, left_out, f"{picked(sql)} AS g_key", carried, weighed=weighed)
+    return _claim_of(sql, step, picks, weighed=weighed)
 
 
 # served by: as the claim
@@ -62,14 +67,15 @@ def pick_statement(sql: PostgresQueueSql, step: Step, shape: Shape, left_out: in
 
 
 def _lanes(
-    sql: PostgresQueueSql, step: Step, shape: Shape, left_out: int, wanted: str, *, weighed: bool = False
-) -> str:
+    sql: PostgresQueueSql, step: Step, shape: Shape, left_out: int, wanted: str, carried: Carried = NOTHING_CARRIED, *,
+    weighed: bool = False,
+) -> str:  # fmt: skip
     """Return a query for the rows to claim, lane by lane. A lane is a stretch of the index: the rows of one priority
     that are available at once (NULL) or from a time on. Each starts at its watermark, so that it does not read the dead
     entries that earlier claims left behind."""
     first = _first(weighed)
     place = first + left_out * len(sql.keys)
-    wanted, weight = _with_weight(sql, wanted) if weighed else (wanted, "")
+    names, values = carried
     branches = []
     for stretch, marked in shape:
         conditions, position = sql.stretch(step, stretch, place)
@@ -81,7 +87,7 @@ def _lanes(
             conditions.append(f"({', '.join(position)}) > ({marks})")
             place += len(position)
         branches.append(
-            f"SELECT {wanted} FROM (SELECT {', '.join(sql.keys)}{weight} FROM {sql.table} "
+            f"SELECT {wanted}{names} FROM (SELECT {', '.join(sql.keys)}{values} FROM {sql.table} "
             f"WHERE {' AND '.join(conditions)} ORDER BY {sql.order} LIMIT $2 {sql.lock} SKIP LOCKED) AS lane"
         )
     return " UNION ALL ".join(branches)
@@ -92,9 +98,12 @@ def _first(weighed: bool) -> int:
     return 6 if weighed else 4
 
 
-def _with_weight(sql: PostgresQueueSql, wanted: str, alias: str = "") -> tuple[str, str]:
-    """Return what a lane selects of each row, with its weight, and the expression that computes the weight."""
-    return f"{wanted} AS g_key, rowmill_weight AS g_weight", f", {sql.weight(alias)} AS rowmill_weight"
+def _carried(sql: PostgresQueueSql, step: Step, alias: str = "", *, weighed: bool) -> Carried:
+    """Return what a claim wants to know of each row that it picks: its weight, and whether its attempts are used up."""
+    columns = [(sql.weight(alias), "g_weight")] if weighed else []
+    if not sql.queue.unlimited(step):
+        columns.append((sql.used_up(step, alias), "g_used_up"))
+    return "".join(f", {name}" for _, name in columns), "".join(f", {value} AS {name}" for value, name in columns)
 
 
 # served by: see `order_sql`, which finds the rows
@@ -104,7 +113,8 @@ def claim_in_order(
 ) -> str:  # fmt: skip
     """Claim up to $2 free rows of a queue with order per key. Parameters as for `claim_statement`, then the key behind
     which to start."""
-    free = _free(sql, step, find, shape, left_out, picked(sql), behind, weighed=weighed)
+    carried = _carried(sql, step, "held.", weighed=weighed)
+    free = _free(sql, step, find, shape, left_out, f"{picked(sql)} AS g_key", behind, carried, weighed=weighed)
     return _claim_of(sql, step, free, weighed=weighed)
 
 
@@ -148,15 +158,15 @@ def _beside(sql: PostgresQueueSql, shape: Shape, first: int, side: str, unmarked
 
 
 def _free(
-    sql: PostgresQueueSql, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str, behind: bool, *,
-    weighed: bool = False,
+    sql: PostgresQueueSql, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str, behind: bool,
+    carried: Carried = NOTHING_CARRIED, *, weighed: bool = False,
 ) -> str:  # fmt: skip
     """Return a query that locks free rows. It checks again on the locked row that it can be claimed: it may have failed
     and been sent to wait since it was found. Rows that are left out hold back those behind them, so they must be found
     too."""
     first = _first(weighed)
     place = first + left_out * len(sql.keys)
-    wanted, weight = _with_weight(sql, wanted, "held.") if weighed else (wanted, "")
+    names, values = carried
     start = _beside(sql, shape, place, ">=", "")
     if behind:
         place += sum(len(sql.position(stretch)) for stretch, marked in shape if marked)
@@ -170,7 +180,7 @@ def _free(
     same = " AND ".join(f"held.{key} = {one_of(f'free.{key}')}" for key in sql.keys)
     keys = ", ".join(f"held.{key}" for key in sql.keys)
     return (
-        f"SELECT {wanted} FROM (SELECT {keys}{weight} FROM ({free}) AS free JOIN {sql.table} AS held ON {same} "
+        f"SELECT {wanted}{names} FROM (SELECT {keys}{values} FROM ({free}) AS free JOIN {sql.table} AS held ON {same} "
         f"WHERE {conditions} LIMIT $2 {sql.lock} OF held SKIP LOCKED) AS lane"
     )
 
@@ -185,10 +195,12 @@ def claim_these(sql: PostgresQueueSql, step: Step) -> str:
         f"rowmill_candidate.{sql.name(column)} = {one_of(f'g_k{n}::{sql.key_type(column)}')}" for n, column in columns
     )
     keys = ", ".join(f"rowmill_candidate.{key}" for key in sql.keys)
+    names, values = _carried(sql, step, "rowmill_candidate.", weighed=False)
     return _claim_of(
         sql,
         step,
-        f"SELECT {picked(sql)} FROM (SELECT {keys} FROM {these} JOIN {sql.table} AS rowmill_candidate ON {same} "
+        f"SELECT {picked(sql)} AS g_key{names} FROM (SELECT {keys}{values} FROM {these} "
+        f"JOIN {sql.table} AS rowmill_candidate ON {same} "
         f"WHERE {can_be_claimed(sql, step)} ORDER BY g_place {sql.lock} OF rowmill_candidate SKIP LOCKED) AS lane",
     )
 
@@ -229,39 +241,64 @@ def key_types(sql: PostgresQueueSql) -> list[tuple[str, str]]:
 def _claim_of(sql: PostgresQueueSql, step: Step, picks: str, *, weighed: bool = False) -> str:
     """Return the UPDATE that claims the picked rows. Rows whose attempts are used up are buried, with an entry in the
     history, and returned without a lease."""
+    limited = not sql.queue.unlimited(step)
     pairs = sql.claim_assignments(step, wait="$3::float8", token="$1")
-    # Not joined: each row that is updated would carry a copy of the whole array.
-    keys = "(SELECT g_keys FROM rowmill_picked)" if weighed else f"ARRAY(SELECT * FROM ({picks}) AS pick LIMIT $2)"
-    if len(sql.keys) == 1:
-        given = f"unnest({keys}) WITH ORDINALITY AS given(g_k0, g_place)"
-    else:
-        parts = ", ".join(f"g_k{n} {kind}" for n, (_, kind) in enumerate(key_types(sql)))
-        names = ", ".join(f"g_k{n}" for n in range(len(sql.keys)))
-        given = f"ROWS FROM (unnest({keys}) AS ({parts})) WITH ORDINALITY AS given({names}, g_place)"
-    same = " AND ".join(f"t.{key} = {one_of(f'g_k{n}')}" for n, key in enumerate(sql.keys))
-    # A row that a trigger left as it was has no lease either.
-    buried = f"t.{sql.lease} IS NULL AND {sql.is_in(sql.queue.vocabulary.dead, 't.')}"
     # The time and the weight are the same for all of them, and expensive to compute: only the first row has them.
     weight = "CASE WHEN g_place = 1 THEN (SELECT g_total FROM rowmill_picked) END AS g_total, " if weighed else ""
+    # A row that a trigger left as it was has no lease either.
+    buried = f"t.{sql.lease} IS NULL AND {sql.is_in(sql.queue.vocabulary.dead, 't.')}"
+    # The keys are a sub-query, not joined: each row that is updated would carry a copy of the whole array.
     taken = (
-        f"UPDATE {sql.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} RETURNING {sql.claimed('t.')}, "
+        f"UPDATE {sql.table} AS t SET {set_clause(pairs)} FROM {_each_key(sql, '(SELECT g_keys FROM rowmill_picked)')} "
+        f"WHERE {_at_key(sql)} RETURNING {sql.claimed('t.')}, "
         f"{weight}CASE WHEN {buried} THEN {key_text(sql)} END AS {BURIED}, "
         f"g_place, CASE WHEN g_place = 1 THEN {NOW} END AS claimed_at"
     )
-    picked = [f"rowmill_picked AS MATERIALIZED ({_within_bytes(picks)})"] if weighed else []
-    if sql.queue.unlimited(step):
-        return f"WITH {picked[0]} {taken}" if picked else taken
+    used_up = ", bool_or(g_used_up) AS g_used_up" if limited else ""
+    picked = _within_bytes(picks, used_up) if weighed else _all_of(picks, used_up)
+    steps = [f"rowmill_picked AS MATERIALIZED ({picked})"]
+    if limited:
+        steps.append(f"rowmill_history AS ({_history_of_buried(sql, step)})")
+    return f"WITH {', '.join(steps)} {taken}"
+
+
+# served by: the primary key; reads no row unless one is buried
+def _history_of_buried(sql: PostgresQueueSql, step: Step) -> str:
+    """Insert the history of the rows that a claim buries.
+
+    It goes by what was picked, not by what the UPDATE returns: that would have to be kept in full for two readers, for
+    every claim. So a row that a trigger keeps from being buried has an entry all the same.
+    """
     queue, stage, code = (sql.text(text) for text in (sql.queue.name, step.name, ATTEMPTS_USED_UP))
-    history = (
+    keys = "(SELECT CASE WHEN g_used_up THEN g_keys END FROM rowmill_picked)"
+    return (
         f"INSERT INTO {SCHEMA}.attempt (queue, key, stage, attempt, worker, ended_at, code, message) "
-        f"SELECT {queue}, {BURIED}, {stage}, {sql.attempts}, $1::bigint >> {CLAIM_BITS}, {NOW}, {code}, "
-        f"{sql.used_up_message(step)} FROM rowmill_taken WHERE {BURIED} IS NOT NULL"
+        f"SELECT {queue}, {key_text(sql)}, {stage}, t.{sql.attempts}, $1::bigint >> {CLAIM_BITS}, {NOW}, {code}, "
+        f"{sql.used_up_message(step)} FROM {_each_key(sql, keys)} JOIN {sql.table} AS t ON {_at_key(sql)} "
+        f"WHERE {sql.used_up(step, 't.')}"
     )
-    steps = [*picked, f"rowmill_taken AS ({taken})", f"rowmill_history AS ({history})"]
-    return f"WITH {', '.join(steps)} SELECT * FROM rowmill_taken"
 
 
-def _within_bytes(picks: str) -> str:
+def _each_key(sql: PostgresQueueSql, keys: str) -> str:
+    """Return a table of the keys of an array, with their places."""
+    if len(sql.keys) == 1:
+        return f"unnest({keys}) WITH ORDINALITY AS given(g_k0, g_place)"
+    parts = ", ".join(f"g_k{n} {kind}" for n, (_, kind) in enumerate(key_types(sql)))
+    names = ", ".join(f"g_k{n}" for n in range(len(sql.keys)))
+    return f"ROWS FROM (unnest({keys}) AS ({parts})) WITH ORDINALITY AS given({names}, g_place)"
+
+
+def _at_key(sql: PostgresQueueSql) -> str:
+    """Return the condition that a row of table t has a key of `_each_key`."""
+    return " AND ".join(f"t.{key} = {one_of(f'g_k{n}')}" for n, key in enumerate(sql.keys))
+
+
+def _all_of(picks: str, used_up: str) -> str:
+    """Return a query for the keys of the picked rows, as an array."""
+    return f"SELECT array_agg(g_key) AS g_keys{used_up} FROM (SELECT * FROM ({picks}) AS pick LIMIT $2) AS pick"
+
+
+def _within_bytes(picks: str, used_up: str) -> str:
     """Return a query for the first of the picked rows that fit into $4 bytes together, and their total: infinite if one
     of them is large, -1 if some did not fit. Those that did not fit are locked until the end of the statement, and
     otherwise unchanged.
@@ -270,7 +307,7 @@ def _within_bytes(picks: str) -> str:
     """
     picked = (
         "SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, "
-        "max(g_weight) AS g_heaviest "
+        f"max(g_weight) AS g_heaviest{used_up} "
         f"FROM (SELECT * FROM ({picks}) AS pick LIMIT $2) AS pick"
     )
     sums = "SELECT sum(g_weight) OVER (ROWS UNBOUNDED PRECEDING) AS g_sum FROM unnest(g_weights) AS g_weight"
@@ -278,7 +315,7 @@ def _within_bytes(picks: str) -> str:
     return (
         "SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, "
         f"CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > {LIGHT} THEN 'infinity'::float8 "
-        "ELSE g_total END AS g_total "
+        f"ELSE g_total END AS g_total{', g_used_up' if used_up else ''} "
         f"FROM (SELECT *, CASE WHEN g_total > $4::float8 THEN ({fit}) END AS g_fit FROM ({picked}) AS p) AS fitting"
     )
 
