@@ -8,6 +8,8 @@ import pytest
 from rowmill.cli.commands import MODULES, load
 
 CAPABILITIES = ("limits", "operator", "outbox", "reconcile")
+UNUSED = ("aiosqlite", "alembic", "pydantic", "rich", "sqlite3", "tomllib")
+"""What a worker on PostgreSQL does not need, and would hold in memory for as long as it runs."""
 
 
 def run(code: str) -> str:
@@ -54,3 +56,25 @@ def test_the_command_of_a_worker_does_not_import_the_other_commands() -> None:
     )
 
     assert out.splitlines()[-1] == "[]"
+
+
+def test_a_worker_on_postgresql_imports_neither_typers_validation_nor_sqlite() -> None:
+    out = run(
+        "import sys\n"
+        "from types import ModuleType\n"
+        "import sqlalchemy as sa, rowmill as rm\n"
+        "app = sys.modules['app'] = ModuleType('app')\n"
+        "app.mill = rm.Mill('postgresql://nobody@127.0.0.1:1/none')\n"
+        "from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column\n"
+        "class Base(DeclarativeBase): pass\n"
+        "class Job(rm.QueueMixin, Base):\n"
+        "    __tablename__ = 'job'\n"
+        "    id: Mapped[int] = mapped_column(primary_key=True)\n"
+        "@app.mill.queue(Job).handler()\n"
+        "async def handle(lease): pass\n"
+        "from rowmill.cli.main import run\n"
+        "code = run(['work', 'app:mill', '--grace', '1'])\n"
+        f"print(code, [name for name in {UNUSED!r} if name in sys.modules])"
+    )
+
+    assert out.splitlines()[-1] == "3 []"

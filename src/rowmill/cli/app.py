@@ -3,7 +3,6 @@
 import importlib
 import os
 import sys
-import tomllib
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +60,8 @@ def find_app(app: str | None) -> tuple[str, Path]:
     for folder in (here, *here.parents):
         file = folder / "pyproject.toml"
         if file.is_file():
+            import tomllib  # here, since a worker that names its mill does not need it
+
             try:
                 settings = tomllib.loads(file.read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:

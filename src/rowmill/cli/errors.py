@@ -1,7 +1,6 @@
 """Turn an error into an exit code and one line: what happened, and what to do. Never prints row contents."""
 
 import re
-import sqlite3
 
 from sqlalchemy.exc import DBAPIError
 
@@ -11,7 +10,6 @@ from rowmill.cli.output import say
 from rowmill.model.errors import BadRequest, DatabaseUnreachable, RowmillError, SchemaMismatch, UnknownQueue
 from rowmill.observe.trail import trail
 from rowmill.store.port import Disconnected
-from rowmill.store.sqlite.writer import connection_problem
 
 MISSING = ("42P01", "42703", "3F000")
 """SQLSTATEs of PostgreSQL for a missing table, column or schema."""
@@ -78,6 +76,10 @@ def explain_database(error: DBAPIError) -> tuple[Exit, str]:
 
 
 def is_busy(error: DBAPIError) -> bool:
+    import sqlite3  # here, since a worker on PostgreSQL does not need it
+
+    from rowmill.store.sqlite.writer import connection_problem
+
     return isinstance(error.orig, sqlite3.OperationalError) and connection_problem(error.orig)
 
 

@@ -2,7 +2,9 @@
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any
 
@@ -10,12 +12,13 @@ import typer
 
 from rowmill import __version__
 from rowmill.cli.app import GIVEN, GlobalOptions
-from rowmill.cli.commands import RootCommands
+from rowmill.cli.commands import MODULES, RootCommands
 from rowmill.cli.errors import print_error
 from rowmill.cli.exits import Exit
 from rowmill.cli.help import for_rich
 from rowmill.cli.options import AppOption, UrlOption
 from rowmill.cli.output import close_stdout, say
+from rowmill.cli.plain_arguments import parse
 
 app = typer.Typer(
     name="rowmill",
@@ -53,11 +56,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Return its exit code."""
     before = GIVEN.set(GlobalOptions())
     try:
+        if (plain := plain_call(sys.argv[1:] if arguments is None else arguments)) is not None:
+            plain()
+            return Exit.OK
         command: Any = typer.main.get_command(app)
         if app.rich_markup_mode is not None:
             for_rich(command)
         code = command(args=arguments, prog_name="rowmill", standalone_mode=False)
         return int(code or 0)
+    except typer.Exit as ended:
+        return int(ended.exit_code)
     except typer.TyperException as error:
         return usage(error)
     except (typer.Abort, KeyboardInterrupt):
@@ -66,6 +74,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return print_error(error)
     finally:
         GIVEN.reset(before)
+
+
+def plain_call(arguments: Sequence[str]) -> Callable[[], object] | None:
+    """Return the call of a worker's command if its arguments are plain; None: Typer has to parse them."""
+    if not arguments or arguments[0] not in MODULES["work"]:
+        return None
+    command = getattr(import_module("rowmill.cli.work"), arguments[0])
+    given = parse(command, arguments[1:])
+    return None if given is None else partial(command, **given)
 
 
 def usage(error: typer.TyperException) -> int:
