@@ -1,8 +1,8 @@
 """Parse the arguments of a command that runs for long without the parser of Typer.
 
-Typer's parser imports pydantic. A worker would hold its 8 MB for as long as it runs, and start a tenth of a second
-later. `parse` reads the same declarations, and knows plain calls only. For all others, and for every error, it returns
-None: then Typer parses, prints the help, or says what is wrong.
+Typer's parser imports pydantic, and a worker would hold its 8 MB for as long as it runs. `parse` reads the same
+declarations, and knows plain calls only. For all others, and for every error, it returns None: then Typer parses,
+prints the help, or says what is wrong.
 """
 
 import re
