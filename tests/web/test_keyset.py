@@ -73,3 +73,24 @@ def test_an_order_needs_a_type_to_read_its_cursors_by() -> None:
 async def test_a_list_of_nothing_says_so() -> None:
     async with browser_on(create_app([])) as client:
         assert "No notes" in (await client.get("/notes")).text
+
+
+def test_a_filter_looks_at_so_many_rows_and_the_next_page_goes_on_from_there() -> None:
+    engine = sa.create_engine("sqlite://")
+    with engine.begin() as connection:
+        notes.create(connection)
+        connection.execute(notes.insert(), [{"title": "rare" if number == 6 else "usual"} for number in range(1, 9)])
+        keyset = Keyset({"added": notes.c.id}, notes.c.id, default="added")
+        found, after, read = [], "", 0
+        while True:
+            page = keyset.read(
+                connection, sa.select(notes.c.title), filters=[notes.c.title == "rare"], after=after, looked_at=3
+            )
+            found.append([row["title"] for row in page.rows])
+            read += 1
+            if page.next is None:
+                break
+            after = page.next
+
+    assert found == [[], ["rare"], []]
+    assert read == 3

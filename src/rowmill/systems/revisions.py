@@ -1,6 +1,8 @@
 """The Alembic revisions of a system's tables, run on a connection that the caller provides."""
 
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import sqlalchemy as sa
 from alembic import command, context
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from sqlalchemy.engine.interfaces import ReflectedIndex
 
 from rowmill.integrations import alembic as rowmill_alembic
 
@@ -71,5 +74,19 @@ def missing_columns(connection: sa.Connection, table: str, columns: Mapping[str,
 
 def missing_indexes(connection: sa.Connection, table: str, indexes: Mapping[str, Any]) -> Iterator[str]:
     """Return the names of `indexes` that the table lacks."""
-    existing = {index["name"] for index in sa.inspect(connection).get_indexes(table)}
+    existing = {index["name"] for index in indexes_of(connection, table)}
     return (name for name in indexes if name not in existing)
+
+
+def indexes_of(connection: sa.Connection, table: str) -> "list[ReflectedIndex]":
+    """Return the indexes of a table as SQLAlchemy reflects them: on SQLite without those on expressions."""
+    with expression_indexes_ignored():
+        return sa.inspect(connection).get_indexes(table)
+
+
+@contextmanager
+def expression_indexes_ignored() -> Iterator[None]:
+    """Keep SQLAlchemy from warning that it can't reflect the indexes on expressions of SQLite."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Skipped unsupported reflection of expression-based index")
+        yield

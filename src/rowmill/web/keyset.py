@@ -23,18 +23,26 @@ class UnknownPage(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class KeysetPage:
-    """The rows of one page, the order that they are in, and the cursor of the next page; None at the end."""
+    """The rows of one page, the order that they are in, and the cursor of the next page; None at the end.
+
+    With filters, a page may have few rows or none, and yet a next page.
+    """
 
     rows: Sequence[sa.RowMapping]
     sort: str
     next: str | None
 
 
+LOOKED_AT = 10_000
+"""The most rows that are looked at for one page of a filtered list."""
+
+
 class Keyset:
     """Orders by one of several columns, and then by a key that is unique.
 
-    The columns must not be NULL: wrap one that may be in `coalesce`. An order is named by its column, with a minus
-    before it for descending.
+    The columns must not be NULL: wrap one that may be in `coalesce`, with a literal in place of a parameter, so that an
+    index on the same expression and the key serves it. An order is named by its column, with a minus before it for
+    descending.
     """
 
     def __init__(self, columns: Mapping[str, Any], key: Any, *, default: str) -> None:
@@ -44,9 +52,21 @@ class Keyset:
         self.columns, self.key, self.default = columns, key, default
 
     def read(
-        self, connection: sa.Connection, wanted: "sa.Select[Any]", *, sort: str = "", after: str = "", limit: int = 50
+        self,
+        connection: sa.Connection,
+        wanted: "sa.Select[Any]",
+        *,
+        filters: Sequence["sa.ColumnElement[bool]"] = (),
+        sort: str = "",
+        after: str = "",
+        limit: int = 50,
+        looked_at: int = LOOKED_AT,
     ) -> KeysetPage:
-        """Run a select in this order, from the row after the cursor on. Raises UnknownPage."""
+        """Run a select in this order, from the row after the cursor on. Raises UnknownPage.
+
+        Conditions that the index of the order serves belong into the select. `filters` are for all others: at most
+        `looked_at` rows are compared with them, and the next page goes on after the last of these.
+        """
         sort = sort or self.default
         name, descending = sort.removeprefix("-"), sort.startswith("-")
         if name not in self.columns:
@@ -60,14 +80,23 @@ class Keyset:
                 sa.bindparam(None, given, type_=side.type)
                 for given, side in zip(_decoded(after, column, self.key), (column, self.key), strict=True)
             )
-            beyond = column < value if descending else column > value
-            same = self.key < key if descending else self.key > key
-            wanted = wanted.where(sa.or_(beyond, sa.and_(column == value, same)))
-        order = [each.desc() if descending else each.asc() for each in (column, self.key)]
-        positions = [column.label("_sorted"), self.key.label("_key")]
-        rows = connection.execute(wanted.add_columns(*positions).order_by(*order).limit(limit + 1)).mappings().all()
-        more = len(rows) > limit
-        last = rows[limit - 1] if more else None
+            # As one comparison of two pairs, an index finds where the page begins; with OR, it would read up to there.
+            here, there = sa.tuple_(column, self.key), sa.tuple_(value, key)
+            wanted = wanted.where(here < there if descending else here > there)
+
+        def ordered(select: "sa.Select[Any]", *columns: Any) -> "sa.Select[Any]":
+            return select.order_by(*(each.desc() if descending else each.asc() for each in columns))
+
+        wanted = ordered(wanted.add_columns(column.label("_sorted"), self.key.label("_key")), column, self.key)
+        if filters:
+            compared = wanted.add_columns(sa.and_(*filters).label("_matches")).limit(looked_at).subquery()
+            found = ordered(sa.select(compared), compared.c._sorted, compared.c._key).where(compared.c._matches)
+        else:
+            found = wanted
+        rows = connection.execute(found.limit(limit + 1)).mappings().all()
+        last = rows[limit - 1] if len(rows) > limit else None
+        if last is None and filters:
+            last = connection.execute(wanted.offset(looked_at - 1).limit(1)).mappings().first()
         return KeysetPage(rows[:limit], sort, None if last is None else _encoded(last["_sorted"], last["_key"]))
 
 

@@ -24,6 +24,8 @@ async def test_the_table_has_the_columns_that_operators_know(database_url: str) 
         assert {column["name"] for column in columns} >= known
 
 
+@pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
+@pytest.mark.filterwarnings("ignore:autogenerate skipping metadata-specified expression-based index")
 async def test_the_migration_and_the_models_agree(database_url: str) -> None:
     """Autogenerate has nothing to say, and nothing of Rowmill's is proposed to be dropped."""
     async with entities_on(database_url, FakeSource()) as harness:

@@ -206,6 +206,8 @@ def tables_of(shape: Shape) -> Tables:
     change = _mapped(base, "entity_changes", EntityChange, {"entity_id": refers()}, **NEVER_AGAIN)
     sa.Index("uq_entities_external", entity.dataset, entity.external_id, unique=True)
     sa.Index("ix_entities_status", entity.enrichment_status, entity.created_at, entity.id)
+    for name, expressions in list_indexes(entity).items():
+        sa.Index(name, *expressions)
     sa.Index("ix_entity_conflicts_state", conflict.state, conflict.id)
     sa.Index("ix_entity_changes_entity", change.entity_id, change.id)
     conflict.__table__.append_constraint(
@@ -215,6 +217,30 @@ def tables_of(shape: Shape) -> Tables:
         sa.CheckConstraint("state IN ('open', 'decided', 'settled')", name="ck_entity_conflicts_state")
     )
     return Tables(shape, entity, fact, conflict, change, entity.__table__.metadata)
+
+
+EARLIEST = "'1970-01-01 00:00:00+00'"
+
+
+def list_orders(entity: Any) -> "dict[str, sa.ColumnElement[Any]]":
+    """Return the orders of the list of entities: expressions that are never NULL. An index serves each."""
+    return {
+        "name": sa.func.lower(sa.func.coalesce(entity.name, sa.literal_column("''")), type_=sa.Text()),
+        "confidence": sa.func.coalesce(entity.linking_confidence, sa.literal_column("-1.0", sa.Double())),
+        "added": sa.func.coalesce(entity.created_at, sa.literal_column(EARLIEST, Moment)),
+    }
+
+
+def list_status(entity: Any) -> "sa.ColumnElement[str]":
+    """Return the status that the list shows: NULL is PENDING."""
+    return sa.func.coalesce(entity.enrichment_status, sa.literal_column("'PENDING'"), type_=sa.Text())
+
+
+def list_indexes(entity: Any) -> "dict[str, tuple[sa.ColumnElement[Any], ...]]":
+    """Return the indexes of the list by name: one for each order, and one for the entities of one status."""
+    orders = list_orders(entity)
+    found = {f"ix_entities_by_{name}": (expression, entity.id) for name, expression in orders.items()}
+    return {**found, "ix_entities_by_status": (list_status(entity), orders["added"], entity.id)}
 
 
 def _renamed(shape: Shape) -> dict[str, MappedColumn[Any]]:

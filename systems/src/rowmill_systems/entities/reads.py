@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from rowmill.web.keyset import Keyset, KeysetPage, contains
-from rowmill_systems.entities.models import COLUMNS, ConflictState, EntityId, Tables
+from rowmill_systems.entities.models import COLUMNS, ConflictState, EntityId, Tables, list_orders, list_status
 from rowmill_systems.entities.words import COMPLETE, FAILED, IN_PROGRESS, OPEN, PENDING, STATUSES
 
 LISTED = ("id", "name", "entity_type", "dataset", "external_id", "created_at", "enrichment_status", "enrichment_error",
@@ -102,27 +101,25 @@ def entity_list(
     after: str = "",
     limit: int = 100,
 ) -> KeysetPage:
-    """The entities whose name contains a text, in an order that a person chose. Raises UnknownPage."""
+    """Return a page of the entities whose name contains a text, in an order that a person chose. Raises UnknownPage.
+
+    Index: ix_entities_by_name, ix_entities_by_confidence or ix_entities_by_added; with a status, in the order of time,
+    ix_entities_by_status.
+    """
     entity = tables.entity
-    beginning = sa.literal(datetime(1970, 1, 1, tzinfo=UTC), sa.DateTime(timezone=True))
-    keyset = Keyset(
-        {
-            "name": sa.func.lower(sa.func.coalesce(entity.name, ""), type_=sa.Text()),
-            "status": sa.func.coalesce(entity.enrichment_status, PENDING),
-            "confidence": sa.func.coalesce(entity.linking_confidence, -1.0),
-            "added": sa.func.coalesce(entity.created_at, beginning),
-        },
-        entity.id,
-        default="-added",
-    )
-    wanted = sa.select(*columns(tables, LISTED))
+    keyset = Keyset(list_orders(entity), entity.id, default="-added")
+    wanted, filters = sa.select(*columns(tables, LISTED)), []
     if search:
-        wanted = wanted.where(contains(entity.name, search))
-    if status:
-        wanted = wanted.where(has_status(tables, status))
+        filters.append(contains(entity.name, search))
     if dataset:
-        wanted = wanted.where(entity.dataset == dataset)
-    return keyset.read(connection, wanted, sort=sort, after=after, limit=limit)
+        filters.append(entity.dataset == dataset)
+    if status:
+        has_it = list_status(entity) == sa.literal(status, sa.Text())
+        if sort in ("", "added", "-added"):
+            wanted = wanted.where(has_it)
+        else:
+            filters.append(has_it)
+    return keyset.read(connection, wanted, filters=filters, sort=sort, after=after, limit=limit)
 
 
 def one_entity(connection: sa.Connection, tables: Tables, entity_id: EntityId) -> sa.RowMapping | None:

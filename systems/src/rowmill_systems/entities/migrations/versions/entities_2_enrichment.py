@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-from rowmill.systems.revisions import missing_columns, missing_indexes
+from rowmill.systems.revisions import indexes_of, missing_columns, missing_indexes
 from rowmill_systems.entities import null_status
 from rowmill_systems.entities.migrations import shape_given
 
@@ -81,7 +81,7 @@ def start_what_runs() -> None:
 
 def downgrade() -> None:
     null_status.drop_triggers(op.get_bind())
-    for index in sa.inspect(op.get_bind()).get_indexes("entities"):
+    for index in indexes_of(op.get_bind(), "entities"):
         # Those of Rowmill's too, which `rowmill migrate` made: SQLite drops no column that an index names.
         if index["name"] in indexes() or str(index["name"]).startswith("rowmill_"):
             op.drop_index(str(index["name"]), "entities")

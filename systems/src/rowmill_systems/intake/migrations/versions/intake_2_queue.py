@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import context, op
 
-from rowmill.systems.revisions import missing_columns, missing_indexes
+from rowmill.systems.revisions import indexes_of, missing_columns, missing_indexes
 from rowmill_systems.intake.settings import IntakeSettings
 
 revision = "intake_2"
@@ -64,7 +64,7 @@ def after(started: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
 
 
 def downgrade() -> None:
-    for index in sa.inspect(op.get_bind()).get_indexes("project_files"):
+    for index in indexes_of(op.get_bind(), "project_files"):
         # Those of Rowmill's too, which `rowmill migrate` made: SQLite drops no column that an index names.
         if index["name"] in INDEXES or str(index["name"]).startswith("rowmill_"):
             op.drop_index(str(index["name"]), "project_files")
