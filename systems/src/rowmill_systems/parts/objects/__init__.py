@@ -5,7 +5,7 @@
     storage = open_storage(folder)      # or s3://bucket/prefix?endpoint_url=…&region=…
     async with storage.receive(most=1_000_000) as incoming:
         await incoming.write(b"some bytes")
-        stored = await incoming.keep("organization", "project")
+        stored = await incoming.keep("customer-7", "invoices")
     assert await storage.get(stored.key, most=1_000_000) == b"some bytes"
     await storage.close()
 

@@ -106,11 +106,11 @@ class FolderStorage:
     def _keys(self) -> Iterator[tuple[str, Facts]]:
         with translated():
             self._check_mounted()
-            for organization in names_in(self.root, folders=True):
-                for project in names_in(self.root / organization, folders=True):
-                    folder = self.root / organization / project
+            for owner in names_in(self.root, folders=True):
+                for collection in names_in(self.root / owner, folders=True):
+                    folder = self.root / owner / collection
                     for name in names_in(folder, folders=False):
-                        key = f"{organization}/{project}/{name}"
+                        key = f"{owner}/{collection}/{name}"
                         if SHAPE.fullmatch(key) and (facts := facts_of(folder / name)):
                             yield key, facts
 

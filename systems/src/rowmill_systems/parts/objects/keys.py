@@ -1,6 +1,7 @@
-"""Keys of objects: `{organization}/{project}/{sha256}`.
+"""Keys of objects: `{owner}/{collection}/{sha256}`.
 
-The same bytes in the same project are the same object: storing them again is harmless, and an object never changes.
+Owner and collection are ids of the application, such as a customer and a project of theirs. The same bytes in the same
+collection are the same object: storing them again is harmless, and an object never changes.
 Objects under other keys, which another program stored, can be read. No key leads out of the storage.
 """
 
@@ -15,19 +16,17 @@ LONGEST_NAME = 200
 """File systems allow 255 bytes."""
 
 
-def key_of(organization_id: object, project_id: object, sha256: str) -> str:
-    """Return the key of these bytes in this project. Two projects never share a key."""
-    key = f"{name_of(organization_id)}/{name_of(project_id)}/{sha256}"
+def key_of(owner: object, collection: object, sha256: str) -> str:
+    """Return the key of these bytes in a collection of an owner. Two collections never share a key."""
+    key = f"{name_of(owner)}/{name_of(collection)}/{sha256}"
     if not SHAPE.fullmatch(key):
         raise ValueError("the sha256 of an object is 64 hexadecimal digits in lower case")
     return key
 
 
 def name_of(given: object) -> str:
-    """Return an id as the name of a folder.
-
-    Other characters are escaped as in URLs, with `=` for `%`, since some servers decode keys twice.
-    """
+    """Return an id as the name of a folder. Other characters are escaped as in URLs, with `=` for `%`, since some
+    servers decode keys twice."""
     name = quote(str(given), safe="").replace("%", "=")
     name = f"=2E{name[1:]}" if name.startswith(".") else f"=2D{name[1:]}" if name.startswith("-") else name
     if not 0 < len(name) <= LONGEST_NAME:
@@ -44,7 +43,7 @@ def parts_of(key: str) -> list[str]:
 
 
 def is_plain(name: str) -> bool:
-    """Names with a leading dot are ours, or lead upwards."""
+    """Return whether a name may be part of a key. Names with a leading dot are reserved, or lead upwards."""
     return 0 < len(name) <= LONGEST_NAME and name.isprintable() and name[0] != "." and "\\" not in name
 
 

@@ -3,7 +3,7 @@
     async with storage.receive(most=50_000_000) as incoming:
         async for chunk in request.stream():
             await incoming.write(chunk)
-        stored = await incoming.keep(organization_id, project_id)
+        stored = await incoming.keep(owner, collection)
 
 Errors are those of `parts.objects.errors`, with their cause: MissingObject and ForbiddenObject are permanent;
 StorageFailed, NetworkFailed and StorageTimedOut are not. A storage that can't be reached never raises MissingObject.
@@ -44,7 +44,7 @@ class Incoming(Protocol):
     async def write(self, chunk: bytes) -> None:
         """Add bytes. Raises ObjectTooLarge as soon as there are more than allowed."""
 
-    async def keep(self, organization_id: object, project_id: object) -> Stored:
+    async def keep(self, owner: object, collection: object) -> Stored:
         """Make all bytes durable and visible under their key, at once, or raise and leave nothing. Call it once."""
 
 

@@ -141,15 +141,12 @@ class S3Storage:
         return self._threads.pages(self._keys())
 
     def _keys(self) -> Iterator[tuple[str, Facts]]:
-        """List folder by folder.
-
-        SeaweedFS lists `a/1` before `a-b/1`: only within a folder is the order the same on all servers. The project
-        names of one organisation are held in memory, those of files are not.
-        """
+        """List folder by folder. SeaweedFS lists `a/1` before `a-b/1`: only within a folder is the order the same on
+        all servers. The names of the collections of one owner are held in memory, those of files are not."""
         with translated(missing=StorageFailed):
-            for organization in self._folders(self.prefix):
-                for project in self._folders(organization):
-                    for entry in self._listed("list_objects_v2", "Contents", Prefix=project):
+            for owner in self._folders(self.prefix):
+                for collection in self._folders(owner):
+                    for entry in self._listed("list_objects_v2", "Contents", Prefix=collection):
                         key = entry["Key"].removeprefix(self.prefix)
                         if SHAPE.fullmatch(key):
                             yield key, {"at": entry["LastModified"].astimezone(UTC), "size": entry["Size"]}

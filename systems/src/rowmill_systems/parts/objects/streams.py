@@ -41,11 +41,11 @@ class FileIncoming(ABC):
         self._digest.update(chunk)
         self._size += len(chunk)
 
-    async def keep(self, organization_id: object, project_id: object) -> Stored:
+    async def keep(self, owner: object, collection: object) -> Stored:
         if self._kept:
             raise ValueError("these bytes were kept already")
         self._kept = True
-        stored = Stored(key_of(organization_id, project_id, self.sha256), self._size, self.sha256)
+        stored = Stored(key_of(owner, collection, self.sha256), self._size, self.sha256)
         await self._threads.finish(lambda: self.place(stored.key))
         return stored
 
