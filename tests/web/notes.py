@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel
 
 from rowmill.web.guard import LOOPBACK, Guard, KnownHosts
-from rowmill.web.keyset import Keyset, UnknownPage, contains
+from rowmill.web.keyset import Keyset, contains
 from rowmill.web.problems import answer_with_problems
 from rowmill.web.site import NavLink, Site
 from tests.support.web import client_of
@@ -52,10 +52,7 @@ def create_app(titles: list[str] | None = None) -> FastAPI:
     async def show(request: Request, q: str = "", state: str = "", sort: str = "", after: str = "") -> HTMLResponse:
         wanted = sa.select(notes).where(contains(notes.c.title, q))
         with engine.connect() as connection:
-            try:
-                part = KEYSET.read(connection, wanted, sort=sort, after=after, limit=2)
-            except UnknownPage as error:
-                raise HTTPException(404, {"code": "no_such_page", "message": str(error)}) from None
+            part = KEYSET.read(connection, wanted, sort=sort, after=after, limit=2)
             return site.page("notes.html", request, part=part, q=q, state=state, sort=sort, after=after)
 
     @app.get("/notes/{number}", include_in_schema=False)

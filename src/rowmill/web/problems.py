@@ -14,6 +14,7 @@ from starlette.types import Scope
 
 import rowmill as rm
 from rowmill.web.headers import HEADERS
+from rowmill.web.keyset import UnknownPage
 
 
 class Problem(BaseModel):
@@ -73,6 +74,7 @@ def answer_with_problems(app: FastAPI, status: Mapping[type[rm.errors.WorkError]
     app.add_exception_handler(rm.errors.WorkError, work_error)
     app.add_exception_handler(rm.errors.DatabaseUnreachable, _unreachable)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(UnknownPage, _unknown_page)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _broken)
 
@@ -80,7 +82,7 @@ def answer_with_problems(app: FastAPI, status: Mapping[type[rm.errors.WorkError]
 def problem_response(
     scope: Scope, code: int, problem: Mapping[str, Any], headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A problem as a page, if a browser asks and the application has a site, and as JSON otherwise."""
+    """Return a problem as a page if a browser asks and the application has a site, otherwise as JSON."""
     site = getattr(scope["app"].state, "site", None) if "app" in scope else None
     answer: Response
     if site is not None and wants_page(Headers(scope=scope)):
@@ -102,6 +104,16 @@ def wants_page(headers: Headers) -> bool:
     kinds = [kind.split(";")[0].strip() for kind in headers.get("accept", "").lower().split(",")]
     first = next((kind for kind in kinds if kind in ("text/html", "application/json")), None)
     return first == "text/html"
+
+
+def reason(error: HTTPException) -> str:
+    """Return what an error says, for a page that shows it beside the form that was sent."""
+    detail: Any = error.detail
+    return str(detail["message"]) if isinstance(detail, dict) else str(detail)
+
+
+async def _unknown_page(request: Request, error: Exception) -> Response:
+    return problem_response(request.scope, 404, {"code": "no_such_page", "message": str(error)})
 
 
 async def _unreachable(request: Request, error: Exception) -> Response:

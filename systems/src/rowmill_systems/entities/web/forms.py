@@ -1,7 +1,7 @@
-"""What the forms of pages do: decide a conflict, choose a link, queue an entity again. Why something could not be done
-is said on the page."""
+"""The forms of the pages. If something can't be done, the page shows why."""
 
-from typing import Annotated
+from collections.abc import Coroutine
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -9,6 +9,7 @@ from fastapi import APIRouter, Form, HTTPException, Path, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
 
+from rowmill.web.problems import reason
 from rowmill.web.site import see_other
 from rowmill_systems.entities import reads
 from rowmill_systems.entities.entities import Entities
@@ -28,12 +29,8 @@ Value = Annotated[str, Form()]
 LONGEST_VALUE = 1000
 
 
-class NotDone(Exception):
-    """Says why."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+def not_done(code: int, why: str) -> HTTPException:
+    return HTTPException(code, {"code": "not_done", "message": why})
 
 
 @router.post("/browse/{entity_id:path}/conflicts/{conflict_id}")
@@ -45,12 +42,8 @@ async def decide_here(
     choice: Choice = "",
     value: Value = "",
 ) -> Response:
-    """On the page of the entity."""
-    try:
-        await decided(entities, conflict_id, choice, value)
-    except NotDone as error:
-        return await not_done(entities, request, entity_id, error.code, str(error))
-    return back_to_entity(request, entity_id)
+    """Decide a conflict on the page of its entity."""
+    return await done_or_shown(entities, request, entity_id, decided(entities, conflict_id, choice, value))
 
 
 @router.post("/review-conflicts/{conflict_id}")
@@ -61,21 +54,18 @@ async def decide_there(
     choice: Choice = "",
     value: Value = "",
 ) -> Response:
-    """In the list of those that are open."""
+    """Decide a conflict in the list of open ones."""
     try:
         await decided(entities, conflict_id, choice, value)
-    except NotDone as error:
-        return await show_conflicts(entities, request, code=error.code, problem=f"Not done: {error}.")
+    except HTTPException as error:
+        return await show_conflicts(entities, request, code=error.status_code, problem=f"Not done: {reason(error)}.")
     return see_other(request, "/review-conflicts")
 
 
 @router.post("/browse/{entity_id:path}/queue")
 async def queue_again(entities: GivenEntities, request: Request, entity_id: str) -> Response:
-    try:
-        await enrichment.queue_entity(entities, id_from(entities, entity_id))
-    except HTTPException as error:
-        return await not_done(entities, request, entity_id, error.status_code, reason(error))
-    return back_to_entity(request, entity_id)
+    work = enrichment.queue_entity(entities, id_from(entities, entity_id))
+    return await done_or_shown(entities, request, entity_id, work)
 
 
 @router.post("/browse/{entity_id:path}/link")
@@ -87,22 +77,23 @@ async def link(
     source: Value = "",
     id: Value = "",
 ) -> Response:
-    """One of the candidates, another thing, nothing, or whatever the sources find."""
-    try:
-        given = schemas.LinkDecisionIn.model_validate({"choice": choice, "source": source, "id": id})
+    """Link to a candidate, to another thing, to nothing, or leave it to the sources again."""
+
+    async def work() -> None:
+        try:
+            given = schemas.LinkDecisionIn.model_validate({"choice": choice, "source": source, "id": id})
+        except ValidationError:
+            raise not_done(422, "choose one of the candidates, or write an id") from None
         await api.link_entity(entities, id_from(entities, entity_id), given)
-    except ValidationError:
-        return await not_done(entities, request, entity_id, 422, "choose one of the candidates, or write an id")
-    except HTTPException as error:
-        return await not_done(entities, request, entity_id, error.status_code, reason(error))
-    return back_to_entity(request, entity_id)
+
+    return await done_or_shown(entities, request, entity_id, work())
 
 
 @router.post("/browse")
 async def add(
     entities: GivenEntities, request: Request, name: Value = "", entity_type: Value = "", context: Value = ""
 ) -> Response:
-    """Put an entity in."""
+    """Add an entity."""
     given = {"name": name, "entity_type": entity_type.strip() or None, "context": context.strip() or None}
     try:
         row = schemas.EntityIn.model_validate(given).model_dump()
@@ -113,28 +104,31 @@ async def add(
     return back_to_entity(request, str(entity_id))
 
 
-async def not_done(entities: Entities, request: Request, entity_id: str, code: int, why: str) -> Response:
-    return await show_entity(entities, request, entity_id, code=code, problem=f"Not done: {why}.")
+async def done_or_shown(
+    entities: Entities, request: Request, entity_id: str, work: Coroutine[Any, Any, object]
+) -> Response:
+    """Do what a form asks, and go back to the page of the entity. If that fails, show the page with the reason."""
+    try:
+        await work
+    except HTTPException as error:
+        problem = f"Not done: {reason(error)}."
+        return await show_entity(entities, request, entity_id, code=error.status_code, problem=problem)
+    return back_to_entity(request, entity_id)
 
 
 async def decided(entities: Entities, conflict_id: int, choice: str, text: str) -> None:
-    """As the API does it; what was written is read as a value of the property."""
+    """Decide a conflict as the API does. A written text is read as a value of the property. Raises HTTPException."""
     if choice not in ("current", "other", "value"):
-        raise NotDone(422, "choose one of the values")
+        raise not_done(422, "choose one of the values")
     value = None
     if choice == "value":
         value = await own_value(entities, conflict_id, text)
-    try:
-        await decide(
-            entities, conflict_id, schemas.ConflictDecisionIn.model_validate({"choice": choice, "value": value})
-        )
-    except HTTPException as error:
-        raise NotDone(error.status_code, reason(error)) from None
+    await decide(entities, conflict_id, schemas.ConflictDecisionIn.model_validate({"choice": choice, "value": value}))
 
 
 async def own_value(entities: Entities, conflict_id: int, text: str) -> object:
     if not text.strip() or len(text) > LONGEST_VALUE:
-        raise NotDone(422, f"write a value of at most {LONGEST_VALUE} characters")
+        raise not_done(422, f"write a value of at most {LONGEST_VALUE} characters")
 
     def read(connection: sa.Connection) -> str | None:
         rows = reads.conflicts(connection, entities.tables, state=None, after=conflict_id - 1, most=1)
@@ -142,16 +136,11 @@ async def own_value(entities: Entities, conflict_id: int, text: str) -> object:
 
     property = await entities.mill.run(read, write=False)
     if property is None:
-        raise NotDone(404, "there is no such conflict")
+        raise not_done(404, "there is no such conflict")
     try:
         return fit(value_from(property, text))
     except ValueError as error:
-        raise NotDone(422, str(error)) from None
-
-
-def reason(error: HTTPException) -> str:
-    detail: object = error.detail
-    return str(detail["message"]) if isinstance(detail, dict) else str(detail)
+        raise not_done(422, str(error)) from None
 
 
 def back_to_entity(request: Request, entity_id: str) -> Response:

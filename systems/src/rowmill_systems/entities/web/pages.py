@@ -1,12 +1,12 @@
-"""Pages for people: the pipeline, entities, one of them, conflicts. Rendered here, and fit for use without a script."""
+"""The pages: pipeline, entities, one entity, conflicts. Rendered on the server; they work without scripts."""
 
 from typing import Annotated
 
 import sqlalchemy as sa
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from rowmill.web.keyset import KeysetPage, UnknownPage
+from rowmill.web.keyset import KeysetPage
 from rowmill_systems.entities import reads
 from rowmill_systems.entities.entities import Entities
 from rowmill_systems.entities.web import conflicts as conflicts_api
@@ -25,7 +25,7 @@ Cursor = Annotated[str, Query(max_length=5000)]
 
 @router.get("/")
 async def pipeline(entities: GivenEntities, request: Request) -> HTMLResponse:
-    """How many entities are where, how the services are, and why entities wait."""
+    """Show how many entities have which status, how the services are, and why entities wait."""
     found = await enrichment.stats(entities)
     final = found.by_status[COMPLETE] + found.by_status[FAILED]
     open = found.total_entities - final > 0
@@ -54,10 +54,7 @@ async def browse(
             limit=ON_A_PAGE,
         )
 
-    try:
-        part = await entities.mill.run(read, write=False)
-    except UnknownPage as error:
-        raise HTTPException(404, {"code": "no_such_page", "message": str(error)}) from None
+    part = await entities.mill.run(read, write=False)
     found = [schemas.EntityOut.model_validate(row) for row in part.rows]
     return site.page(
         "browse.html",
@@ -82,7 +79,7 @@ async def entity(entities: GivenEntities, request: Request, entity_id: str) -> H
 async def show_entity(
     entities: Entities, request: Request, entity_id: str, *, code: int = 200, problem: str | None = None
 ) -> HTMLResponse:
-    """What is known of one entity and who says so, what contradicts, what happened."""
+    """Show an entity with its facts and their sources, its conflicts and its history."""
     found = await api.one_entity(entities, id_from(entities, entity_id))
     sources = list(dict.fromkeys(("wikidata", "dbpedia", *entities.believed)))
     open = found.enrichment_status not in (COMPLETE, FAILED)
@@ -101,7 +98,7 @@ async def conflicts(
 async def show_conflicts(
     entities: Entities, request: Request, after: int = 0, *, code: int = 200, problem: str | None = None
 ) -> HTMLResponse:
-    """Those that are open, the oldest first."""
+    """Show the open conflicts, the oldest first."""
     found = await conflicts_api.list_conflicts(entities, "open", after, CONFLICTS_ON_A_PAGE)
     values = {"conflicts": found.conflicts, "next": found.next, "after": after or ""}
     return site.page("conflicts.html", request, code=code, problem=problem, **values)

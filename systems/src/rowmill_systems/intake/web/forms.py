@@ -1,5 +1,5 @@
-"""What the forms of pages do: upload, read again, apply, reject, edit, undo. Why something could not be done is said on
-the page."""
+"""The forms of the pages: upload, read again, apply, reject, edit, undo. If something can't be done, the page shows
+why."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,6 +10,7 @@ from fastapi import APIRouter, Form, HTTPException, Request, UploadFile
 from fastapi.responses import Response
 
 import rowmill as rm
+from rowmill.web.problems import reason
 from rowmill.web.shown import SURE
 from rowmill.web.site import see_other
 from rowmill_systems.intake import reads
@@ -39,7 +40,7 @@ async def upload(
     file: list[UploadFile],
     doc_type: Annotated[str, Form(max_length=100)] = "",
 ) -> Response:
-    """Take files in."""
+    """Upload files."""
     refused = []
     for each in file:
         try:
@@ -56,13 +57,15 @@ async def read_again(intake: GivenIntake, project: GivenProject, file: GivenFile
     try:
         await api.requeue(intake, project, file)
     except HTTPException as error:
-        return await show_file(intake, project, file, request, code=error.status_code, problem=reason(error))
+        return await show_file(
+            intake, project, file, request, code=error.status_code, problem=f"Not done: {reason(error)}."
+        )
     return see_other(request, path_of(project, file))
 
 
 @router.post(FILE + "/apply-sure")
 async def apply_sure(intake: GivenIntake, project: GivenProject, file: GivenFile, request: Request) -> Response:
-    """Apply all that is pending and as good as certain, together or not at all."""
+    """Apply all pending suggestions that are nearly certain, in one transaction."""
 
     def work(connection: sa.Connection) -> None:
         decision = deciding.SuggestionDecision(SuggestionState.APPLIED)
@@ -99,7 +102,7 @@ async def change(
         work = await work_of(intake, file, suggestion_id, choice, written)
         await review_api.change(intake, file, suggestion_id, work)
     except HTTPException as error:
-        answer: Response = await show(code=error.status_code, problem=reason(error))
+        answer: Response = await show(code=error.status_code, problem=f"Not done: {reason(error)}.")
         return answer
     return see_other(request, path_of(project, file) if back == "file" else f"{path_of(project)}/fields")
 
@@ -107,7 +110,7 @@ async def change(
 async def work_of(
     intake: Intake, file: sa.RowMapping, suggestion_id: int, choice: str, written: dict[str, str]
 ) -> Callable[..., None]:
-    """What a choice does to a suggestion. Raises HTTPException that says what is wrong with it."""
+    """Return the function that changes a suggestion as a form asks. Raises HTTPException if the form is wrong."""
     match choice:
         case "apply" | "reject":
             state = SuggestionState.APPLIED if choice == "apply" else SuggestionState.REJECTED
@@ -132,11 +135,6 @@ async def edited(intake: Intake, file: sa.RowMapping, suggestion_id: int, writte
         return fit(value_from(before, **written))
     except ValueError as error:
         raise HTTPException(422, {"code": "invalid", "message": str(error)}) from None
-
-
-def reason(error: HTTPException) -> str:
-    detail: Any = error.detail
-    return f"Not done: {detail['message'] if isinstance(detail, dict) else detail}."
 
 
 def path_of(project: Project, file: sa.RowMapping | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Pages for people: projects, their files, what is suggested, and what was applied. Rendered here."""
+"""The pages: projects, files, suggestions and applied fields. Rendered on the server."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ import sqlalchemy as sa
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from rowmill.web.keyset import UnknownPage
 from rowmill.web.shown import SURE
 from rowmill.web.site import NavLink, Site, see_other
 from rowmill_systems.intake import reads
@@ -47,20 +46,20 @@ site = Site(
 
 @router.get("/")
 async def projects(intake: GivenIntake, request: Request) -> HTMLResponse:
-    """All projects that have files."""
+    """List the projects that have files."""
     rows = await intake.mill.run(reads.projects, write=False)
     return site.page("projects.html", request, projects=rows, open=any(row["open"] for row in rows))
 
 
 @router.get("/review")
 async def open_project(request: Request, organization_id: Number, project_id: Number) -> Response:
-    """A project by its numbers, also one that has no files yet."""
+    """Go to a project by its numbers, also if it has no files yet."""
     return see_other(request, f"/review/{organization_id}/{project_id}")
 
 
 @router.get("/looked-for")
 async def looked_for(intake: GivenIntake, request: Request) -> HTMLResponse:
-    """The fields that are looked for in documents."""
+    """Show the fields that are searched in documents."""
     return site.page("catalogue.html", request, fields=intake.catalogue.fields)
 
 
@@ -89,7 +88,7 @@ async def show_project(
     code: int = 200,
     problem: str | None = None,
 ) -> HTMLResponse:
-    """The files of a project, and where to drop more."""
+    """Show the files of a project, and the upload."""
 
     def read(connection: sa.Connection) -> dict[str, Any]:
         return {
@@ -97,10 +96,7 @@ async def show_project(
             "counts": reads.counts(connection, project),
         }
 
-    try:
-        found = await intake.mill.run(read, write=False)
-    except UnknownPage as error:
-        raise HTTPException(404, {"code": "no_such_page", "message": str(error)}) from None
+    found = await intake.mill.run(read, write=False)
     types = sorted({kind for field in intake.catalogue.fields for kind in field.doc_types})
     return site.page(
         "project.html",
@@ -134,7 +130,7 @@ async def show_fields(
     code: int = 200,
     problem: str | None = None,
 ) -> HTMLResponse:
-    """What the project knows: values that were applied, to be edited, undone or exported."""
+    """Show the applied values of a project, to edit, undo or export them."""
     orders = {"field": lambda one: one.label.lower(), "decided": lambda one: one.decided_at,
               "file": lambda one: one.filename.lower()}  # fmt: skip
     order = orders.get(sort.removeprefix("-"))
@@ -154,7 +150,7 @@ async def review(intake: GivenIntake, project: GivenProject, file: GivenFile, re
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The suggestions of a file, by what a person has to do about them."""
+    """The suggestions of a file by what a person has to do with them."""
 
     sure: Sequence[schemas.SuggestionOut]
     to_check: Sequence[schemas.SuggestionOut]
@@ -163,7 +159,7 @@ class Groups:
 
     @classmethod
     def of(cls, suggestions: Sequence[schemas.SuggestionOut], order: Mapping[str, int]) -> "Groups":
-        """In the order of the catalogue, the likeliest value of a field first."""
+        """Group suggestions, in the order of the catalogue, with the most likely value of a field first."""
         last = len(order)
         rows = sorted(suggestions, key=lambda one: (order.get(one.field_key, last), -one.confidence, one.id))
         pending = [one for one in rows if one.state == "pending"]
@@ -184,7 +180,7 @@ async def show_file(
     code: int = 200,
     problem: str | None = None,
 ) -> HTMLResponse:
-    """One file: its pages, with the evidence marked in them, beside what is suggested."""
+    """Show the pages of a file with the evidence marked, beside its suggestions."""
     shown = await api.one_file(intake, file)
     texts = await api.texts_of(intake, file) if shown.facts or shown.suggestions else None
     evidence: dict[int, list[Any]] = {}
