@@ -100,7 +100,7 @@ class TableFacts:
         return column is not None and column.server_default is not None
 
     def is_indexed_first(self, column: str) -> bool:
-        """Return whether an index starts with this column, or is partial by its values. Indexes of queues do."""
+        """Return whether an index begins with this column or has it in its condition, as indexes of queues do."""
         return bool(self.index_conditions(column)) or any(
             index["column_names"][:1] == [column] for index in self.indexes
         )

@@ -119,7 +119,7 @@ def tally(facts: Facts, ledgers: Sequence[LedgerReader], fates: Fates) -> ProofT
 
 
 def is_acquittal(attempt: int, code: str) -> bool:
-    """Return whether a crash on the last attempt was given back: only then the history has it as one to retry."""
+    """Return whether a crash on the last attempt did not kill the row: its history then has it as one to retry."""
     return attempt == ATTEMPTS and code == CrashCodes().requeued
 
 

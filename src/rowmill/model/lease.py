@@ -166,7 +166,7 @@ class Lease(Generic[R]):
 
     @property
     def loaded(self) -> bool:
-        """Whether anybody has read `row`."""
+        """Whether `row` was built from the claimed record: it is built at first use."""
         return self._row is not None
 
     @property

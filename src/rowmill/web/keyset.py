@@ -101,7 +101,7 @@ class Keyset:
 
 
 def contains(column: Any, text: str) -> sa.ColumnElement[bool]:
-    """Whether a column contains what somebody typed into a search field, whatever the case of letters."""
+    """Return the condition that a column contains a text, ignoring case. % and _ stand for themselves."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return sa.func.lower(column).like(f"%{escaped.lower()}%", escape="\\")
 

@@ -90,7 +90,7 @@ class Entities:
 
 
 def shape_of(settings: EntitiesSettings) -> Shape:
-    """Of the table that the settings describe."""
+    """Return the shape of the table that the settings describe."""
     problems = [f"columns: there is no column {name} to rename. There are: {', '.join(COLUMNS)}"
                 for name in settings.columns if name not in COLUMNS]  # fmt: skip
     if len(set(settings.columns.values())) < len(settings.columns):

@@ -154,7 +154,7 @@ class Shape:
     id_type: IdType = "text"
 
     def column(self, usual: str) -> str:
-        """The name of a column in the table."""
+        """Return the name that the table has for a column."""
         return dict(self.renamed).get(usual, usual)
 
     @property
@@ -169,7 +169,7 @@ class Shape:
         return uuid.uuid4() if self.id_type == "uuid" else str(uuid.uuid4())
 
     def id_of(self, text: str) -> EntityId | None:
-        """The id that somebody wrote; None if no entity can have it."""
+        """Parse an id; None if no entity can have it."""
         if self.id_type == "text":
             return text
         try:
@@ -192,7 +192,7 @@ class Tables:
 
 @cache
 def tables_of(shape: Shape) -> Tables:
-    """The same classes for the same shape."""
+    """Return the ORM classes of a shape. The same shape gives the same classes."""
     base = type("Base", (DeclarativeBase,), {})
     key = mapped_column(shape.key, shape.key_type, primary_key=True)
     entity = _mapped(base, TABLE, Entity, {"id": key, **_renamed(shape)})
@@ -256,7 +256,7 @@ def _renamed(shape: Shape) -> dict[str, MappedColumn[Any]]:
 def _mapped(
     base: type[Any], table: str, mixin: type[M], columns: Mapping[str, MappedColumn[Any]], **options: bool
 ) -> type[M]:
-    """A class for the columns of the mixin, but for those that are given."""
+    """Map the columns of a mixin to a table, with `columns` in place of its own of the same names."""
     annotations = {name: mixin.__annotations__[name] for name in columns}
     namespace = {"__tablename__": table, "__table_args__": options, "__annotations__": annotations, **columns}
     return type(mixin.__name__, (mixin, base), namespace)

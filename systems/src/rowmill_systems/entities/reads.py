@@ -1,4 +1,4 @@
-"""What people ask about entities: plain SQL, since their state is on the row."""
+"""Queries about entities."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ IN_PLACE_OF_NULL = {"name": "", "enrichment_status": PENDING, "enrichment_retry_
 
 
 def columns(tables: Tables, attributes: Iterable[str]) -> "list[sa.Label[Any]]":
-    """Of an entity, each under the name of its attribute, whatever the table calls it."""
+    """Return columns of an entity, each labelled with the name of its attribute. The table may call them otherwise."""
     found = []
     for name in attributes:
         column = getattr(tables.entity, name)
@@ -30,13 +30,13 @@ def columns(tables: Tables, attributes: Iterable[str]) -> "list[sa.Label[Any]]":
 
 
 def has_status(tables: Tables, status: str) -> "sa.ColumnElement[bool]":
-    """NULL is PENDING."""
+    """Return the condition that an entity has a status. NULL counts as PENDING."""
     word = tables.entity.enrichment_status
     return sa.or_(word == status, word.is_(None)) if status == PENDING else word == status
 
 
 def stats(connection: sa.Connection, tables: Tables) -> dict[str, Any]:
-    """Rates are of all entities. The time is that at work on a complete one, without waits."""
+    """Count entities by status, and average the processing time of complete ones (without waits)."""
     entity, conflict = tables.entity, tables.conflict
     by_status = Counter(dict.fromkeys(STATUSES, 0))
     counted = sa.select(entity.enrichment_status, sa.func.count()).group_by(entity.enrichment_status)
@@ -59,7 +59,7 @@ def stats(connection: sa.Connection, tables: Tables) -> dict[str, Any]:
 
 
 def waiting_for(connection: sa.Connection, tables: Tables) -> dict[str, int]:
-    """Why entities wait that were tried before, by code, the most frequent first."""
+    """Count the entities that were tried and wait, by error code, the most frequent first."""
     error = tables.entity.enrichment_error
     tried = (tables.entity.enrichment_status.in_(OPEN), error.is_not(None))
     counted = sa.select(error, sa.func.count()).where(*tried).group_by(error)
@@ -78,7 +78,7 @@ def entities(
     after: EntityId | None = None,
     most: int = 100,
 ) -> Sequence[sa.RowMapping]:
-    """By id; `after` one, for the next page."""
+    """Return a page of entities by id, after the one with the id `after`."""
     entity = tables.entity
     wanted = sa.select(*columns(tables, LISTED)).order_by(entity.id).limit(most)
     if status is not None:
@@ -136,7 +136,7 @@ def facts(connection: sa.Connection, tables: Tables, entity_id: EntityId) -> Seq
 def changes(
     connection: sa.Connection, tables: Tables, entity_id: EntityId, *, most: int = 200
 ) -> Sequence[sa.RowMapping]:
-    """The latest first."""
+    """Return the history of an entity, the latest change first."""
     change = tables.change
     wanted = sa.select(change.__table__).where(change.entity_id == entity_id)
     return connection.execute(wanted.order_by(change.id.desc()).limit(most)).mappings().all()
@@ -151,7 +151,7 @@ def conflicts(
     after: int = 0,
     most: int = 100,
 ) -> Sequence[sa.RowMapping]:
-    """The oldest first, with the name of the entity; `after` an id, for the next page."""
+    """Return conflicts with the names of their entities, the oldest first, after the conflict with the id `after`."""
     conflict = tables.conflict
     wanted = (
         sa.select(conflict.__table__, *columns(tables, ["name"]))

@@ -50,7 +50,7 @@ def open_services(settings: EntitiesSettings, mill: rm.Mill, client: httpx2.Asyn
 
 
 def addresses(settings: EntitiesSettings) -> list[Address]:
-    """Of the sources that settings name."""
+    """Return the addresses of the sources that the settings name."""
     named = [name.strip() for name in settings.sources.split(",") if name.strip()]
     found = []
     if "wikidata" in named:

@@ -26,7 +26,7 @@ def submit(entities: "Entities", connection: sa.Connection, rows: Sequence[Mappi
 
 
 def submit_counted(entities: "Entities", connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
-    """As `submit`. Return how many are new."""
+    """Insert entities as `submit` does. Return how many are new."""
     return _insert(entities, connection, _with_ids(entities, rows))
 
 
@@ -43,7 +43,8 @@ def _insert(entities: "Entities", connection: sa.Connection, given: Sequence[Map
 
 
 def _ids(entities: "Entities", connection: sa.Connection, given: Sequence[Mapping[str, Any]]) -> list[EntityId]:
-    """Of those that have a place in a dataset, as they are in the table."""
+    """Return the ids in the order of the rows. A row with a dataset and an external id may be there already, under
+    another id."""
     placed = [(row["dataset"], row["external_id"]) for row in given if _is_placed(row)]
     entity = entities.tables.entity
     there: dict[tuple[str | None, str | None], EntityId] = {}

@@ -15,7 +15,7 @@ STATES = ("queued", "processing", "completed", "failed")
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Whose files."""
+    """The organization and project whose files are read."""
 
     organization_id: int
     project_id: int
@@ -37,7 +37,7 @@ def counts(connection: sa.Connection, project: Project) -> dict[str, int]:
 def files(
     connection: sa.Connection, project: Project, *, state: str | None = None, before: int | None = None, most: int = 100
 ) -> Sequence[sa.RowMapping]:
-    """The latest first; `before` an id, for the next page."""
+    """Return a page of files, the latest first, before the file with the id `before`."""
     wanted = sa.select(ProjectFile.__table__, _pending()).where(project.condition).order_by(ProjectFile.id.desc())
     if state is not None:
         wanted = wanted.where(ProjectFile.processing_status == state)
@@ -62,7 +62,7 @@ FILES = Keyset(
 def file_list(
     connection: sa.Connection, project: Project, *, search: str = "", state: str = "", sort: str = "", after: str = ""
 ) -> KeysetPage:
-    """The files of a project whose name contains a text, in an order that a person chose. Raises UnknownPage."""
+    """Return a page of the files whose name contains a text, in an order that a person chose. Raises UnknownPage."""
     wanted = sa.select(ProjectFile.__table__, _pending()).where(project.condition)
     if search:
         wanted = wanted.where(contains(ProjectFile.filename, search))
@@ -72,7 +72,7 @@ def file_list(
 
 
 def projects(connection: sa.Connection) -> Sequence[sa.RowMapping]:
-    """All projects that have files, with how many there are; the one with the latest file first."""
+    """Count the files of every project, the one with the latest file first."""
 
     def number(*states: str) -> sa.ColumnElement[int]:
         return sa.func.count().filter(ProjectFile.processing_status.in_(states))
@@ -112,7 +112,7 @@ def one_file(connection: sa.Connection, project: Project, file_id: int) -> sa.Ro
 
 
 def _pending() -> sa.Label[int]:
-    """How many suggestions of a file wait for a person."""
+    """Count the pending suggestions of a file."""
     counted = sa.select(sa.func.count()).where(
         FieldSuggestion.file_id == ProjectFile.id, FieldSuggestion.state == SuggestionState.PENDING
     )
@@ -130,7 +130,7 @@ def notes(connection: sa.Connection, file_id: int) -> Sequence[sa.RowMapping]:
 
 
 def analysis(connection: sa.Connection, file: sa.RowMapping) -> dict[str, Any] | None:
-    """What was read in the bytes of a file."""
+    """Return the analysis of the bytes of a file; None if there is none."""
     wanted = sa.select(FileAnalysis.analysis).where(
         FileAnalysis.organization_id == file["organization_id"],
         FileAnalysis.project_id == file["project_id"],
@@ -153,7 +153,7 @@ def outdate_analysis(connection: sa.Connection, file: sa.RowMapping) -> None:
 
 
 def applied(connection: sa.Connection, project: Project, catalogue: Catalogue) -> list[dict[str, Any]]:
-    """What a project knows: per field the value that was applied last, or all of them where a field has many."""
+    """Return the applied values of a project: the latest of each field, or all where a field has many."""
     several = {field.key for field in catalogue.fields if field.many}
     wanted = (
         sa.select(FieldSuggestion.__table__, ProjectFile.filename)

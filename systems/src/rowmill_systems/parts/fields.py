@@ -13,7 +13,8 @@ DEEPEST = 20
 
 
 def fit(value: Any, depth: int = 0) -> Any:
-    """The value, if every database keeps it and gives it back as JSON: Python's parser takes more than that."""
+    """Return the value if every database can store it as JSON; raise ValueError otherwise. Python's parser accepts
+    more."""
     match value:
         case str() if UNSTORABLE.search(value):
             raise ValueError("a text has no NUL and no halves of characters")

@@ -36,7 +36,7 @@ def value_hash(value: Any) -> str:
 
 
 def harmless(text: str) -> str:
-    """The text as a cell that no spreadsheet takes for a formula and runs."""
+    """Escape a text that a spreadsheet would take for a formula and run."""
     if text.startswith(FORMULA) and not NUMBERS.fullmatch(text):
         return f"'{text}"
     return text

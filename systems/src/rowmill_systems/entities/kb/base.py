@@ -160,7 +160,8 @@ def _shipped() -> sqlite3.Connection:
 
 @cache
 def _built() -> sqlite3.Connection:
-    """The slice that ships. It is built once in a process, which takes ten times as long as to copy it."""
+    """Build the knowledge base that ships with the package, once per process. Building takes ten times as long as
+    copying."""
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     write_checked((files(__package__) / SHIPPED).read_text("utf-8").splitlines(), connection, "General knowledge")
     return connection

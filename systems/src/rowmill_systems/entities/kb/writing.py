@@ -117,7 +117,7 @@ def _labels(connection: sqlite3.Connection) -> Label:
 
 
 def _number(given: Iterable[dict[str, Any]], label: Label, connection: sqlite3.Connection) -> int:
-    """From what was read to what is asked. The number of names."""
+    """Number the things, write them with the names by which they are found, and return how many names there are."""
     left = iter(given)
     number = names = 0
     while page := list(islice(left, PAGE)):

@@ -34,13 +34,13 @@ class Property:
 
 @cache
 def catalogue() -> dict[str, Property]:
-    """By key, in the order of the file."""
+    """Return all properties by key, in the order of the file."""
     text = (files(__package__) / "catalogue.toml").read_text("utf-8")
     return {each.key: each for each in (_property(given) for given in tomllib.loads(text)["property"])}
 
 
 def properties_of(type: EntityType | None) -> Sequence[Property]:
-    """Those that a thing of this type may have; without a type, all."""
+    """Return the properties that a thing of this type may have; None: all properties."""
     return [each for each in catalogue().values() if each.fits(type)]
 
 

@@ -25,7 +25,7 @@ class ValueConflict:
     other_source: str
 
     def hash(self) -> str:
-        """Of the contradiction, whoever says so."""
+        """Return a hash of the two values, whatever their sources."""
         return value_hash([self.current_value, self.other_value])
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def shown(value: Any) -> str:
-    """In one line: the label of a thing, an amount with its unit, a latitude and a longitude."""
+    """Return a value as one line: the label of a thing, an amount with its unit, a latitude and a longitude."""
     match value:
         case str():
             return value

@@ -1,4 +1,4 @@
-"""What every endpoint needs: the service, the parameters that several take, and the form of an answer."""
+"""Dependencies and parameters that several endpoints share, and the JSON or JSONP of an answer."""
 
 import json
 from typing import Annotated, Any
@@ -25,13 +25,13 @@ GivenService = Annotated[ReconciliationService, Depends(the_service)]
 
 
 def no_scripts(callback: Callback = None) -> None:
-    """For a knowledge base that is not everybody's: a script is what pages of other sites read without asking."""
+    """Refuse JSONP with 403, for a knowledge base that is not public: any site can read a script without asking."""
     if callback is not None:
         raise HTTPException(403, {"code": "not_open", "message": "this knowledge base is not open to other sites"})
 
 
 def answered(content: Any, callback: str | None = None) -> Response:
-    """In ASCII: so it is the same in JSON and in a script, in which some characters of text end a line."""
+    """Return JSON, or JSONP with a callback. In ASCII only: some characters that JSON allows end a line in a script."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     if callback is None:
         return Response(text, media_type="application/json")

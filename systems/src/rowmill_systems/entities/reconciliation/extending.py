@@ -1,4 +1,4 @@
-"""Properties of things, for the columns that a client wants to add."""
+"""Return properties of things, for the columns that a client adds to its table."""
 
 import re
 from typing import Any
@@ -15,8 +15,8 @@ LARGEST_INT = 2**31 - 1
 
 
 def extend(kb: KnowledgeBase, asked: Extension) -> dict[str, Any]:
-    """A row for each id, a list of values for each property. What nobody knows is an empty list, also for an id or a
-    property that is not ours: so a client finds every column in every row."""
+    """Return a row for each id with a list of values for each property. Unknown ids, properties and values give an
+    empty list, so that every row has every column."""
     most = {wanted.id: wanted.most for wanted in asked.properties}
     words = {key: vocabulary.property_word(key) for key in most}
     things = {id: kb.get(id) for id in asked.ids}
@@ -36,8 +36,8 @@ def _cells(kb: KnowledgeBase, thing: Thing | None, property: str, most: int | No
 
 
 def cell(kb: KnowledgeBase, value: Any, kind: Kind) -> dict[str, Any]:
-    """A value in one of the six forms of the specification. Things go by their ids where the knowledge base has them:
-    an id of another one would be read as ours."""
+    """Return a value in one of the six forms of the specification. A thing is given by its id only if this knowledge
+    base has it: the client would look up a foreign id here."""
     match value:
         case {"id": str(id)} if (thing := kb.get(id)) is not None:
             return {"id": thing.id, "name": thing.name}
@@ -54,7 +54,7 @@ def cell(kb: KnowledgeBase, value: Any, kind: Kind) -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A value in one line, for people."""
+    """Return a value as one line of text."""
     match value:
         case {"label": str(name)} | {"id": str(name)}:
             return name

@@ -1,4 +1,4 @@
-"""What the service says of itself."""
+"""The manifest of the service: its name, its types and its endpoints."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Answers a query: candidates of the knowledge base, found and judged as the linker does it."""
+"""Answer a query with candidates of the knowledge base, found and scored by the linker."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,14 +30,15 @@ PLACE = re.compile(r"\s*(-?\d{1,3}(?:\.\d+)?)\s*,\s*(-?\d{1,3}(?:\.\d+)?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class ReconciliationService:
-    """What is a match here would be linked by a linker that asks this knowledge base alone, and nothing else is."""
+    """Answers queries from a knowledge base. A candidate is a `match` if the linker would link to it with this
+    knowledge base as its only source."""
 
     knowledge_base: KnowledgeBase
     threshold: float
     gap: float
 
     def answer(self, query: Query) -> list[dict[str, Any]]:
-        """Candidates, the best first."""
+        """Return the candidates for a query, the best first."""
         most = min(int(query.limit), MOST_CANDIDATES) or MOST
         mentions = mentions_of(query)
         if not mentions:
@@ -47,7 +48,8 @@ class ReconciliationService:
         return [_shown(each, each is match) for each in ranked[:most]]
 
     def _ranked(self, mentions: Sequence[Mention], most: int, fits: Callable[[Thing], bool]) -> Sequence[Scored]:
-        """Of several types that would do, the one that suits a thing best is taken for meant."""
+        """Score the candidates. If the query has several types, each thing gets the score of the type that fits it
+        best."""
         best: dict[str, Scored] = {}
         for mention in mentions:
             things = filter(fits, found(self.knowledge_base, mention, most))
@@ -62,7 +64,7 @@ class ReconciliationService:
 
 
 def mentions_of(query: Query) -> Sequence[Mention]:
-    """One for each type that would do. None at all of a query that names nobody: things are found by names alone."""
+    """Return a mention for each known type of the query; [] if it has no name, since things are found by name."""
     name = (query.query or "").strip()
     if not name or len(name) > LONGEST_NAME:
         return []
@@ -72,7 +74,7 @@ def mentions_of(query: Query) -> Sequence[Mention]:
 
 
 def _restriction(query: Query) -> Callable[[Thing], bool]:
-    """Types are wishes, unless they are said to be more. One that we do not know is one that no thing has."""
+    """Return the test that a thing must pass: none, unless `type_strict` is any or all. Unknown types fit nothing."""
     wanted: set[EntityType | None] = set(map(type_of, query.types))
     match query.type_strict:
         case "any" if wanted:
@@ -83,7 +85,8 @@ def _restriction(query: Query) -> Callable[[Thing], bool]:
 
 
 def _known(properties: Iterable[PropertyValues]) -> Mapping[str, Any]:
-    """Local facts, as on an entity's row. Properties that are not in the catalogue say nothing to the linker."""
+    """Return the properties of a query as the local facts of an entity. Properties that the catalogue lacks are left
+    out."""
     known: dict[str, list[Any]] = {}
     for each in properties:
         if (property := catalogue().get(each.pid)) is not None:
@@ -92,7 +95,8 @@ def _known(properties: Iterable[PropertyValues]) -> Mapping[str, Any]:
 
 
 def _fact(value: Value, kind: Kind) -> Any:
-    """Cells of a table are text, whatever they mean; the linker reads days and numbers in it."""
+    """Return one value as a local fact. Cells of a table are text: only places are parsed here; the linker parses dates
+    and numbers."""
     match value:
         case Reference():
             return {"id": value.id[:LONGEST_VALUE], "label": value.name[:LONGEST_VALUE]}

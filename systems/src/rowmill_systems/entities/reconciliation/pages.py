@@ -1,4 +1,4 @@
-"""A thing as a page of its own, and as a small one for a frame of the client's."""
+"""Pages of a thing: a whole page, a preview for a frame, and a flyout."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ templates = Environment(loader=FileSystemLoader(str(FOLDER)), autoescape=True, u
 
 
 def link(value: Any) -> str | None:
-    """The address, if it is one of the web. Whatever else a knowledge base has there is not followed."""
+    """Return the value if it is an http(s) address, which may be a link on a page; None otherwise."""
     return value if isinstance(value, str) and value.startswith(("https://", "http://")) else None
 
 
@@ -31,7 +31,7 @@ templates.filters |= {"shown": shown, "link": link}
 
 
 def preview(thing: Thing | None) -> HTMLResponse:
-    """For a frame, which any site may have: OpenRefine has it on the address where it runs."""
+    """Return the preview. Any site may show it in a frame: OpenRefine runs on an address of its own."""
     return _page("preview.html", thing, frames="*")
 
 
@@ -42,7 +42,7 @@ def view(thing: Thing | None) -> HTMLResponse:
 
 
 def flyout(name: str, description: str) -> str:
-    """Goes into a page of the client's as it is."""
+    """Return a piece of HTML that the client inserts into its page."""
     return templates.get_template("flyout.html").render(name=name, description=description)
 
 

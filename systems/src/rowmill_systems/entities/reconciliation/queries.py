@@ -1,4 +1,4 @@
-"""Reads what a client asks, as the Reconciliation API 0.2 writes it: a batch of queries, or properties of things."""
+"""Parse the requests of the Reconciliation API 0.2: a batch of queries, or a request for properties."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -22,15 +22,15 @@ Asked = TypeVar("Asked")
 
 
 class BadQuery(ValueError):
-    """It is no JSON, or not of the form that the specification gives it."""
+    """The request is not JSON, or not in the form of the specification."""
 
 
 class TooMany(ValueError):
-    """More at once than is answered."""
+    """The request asks for more at once than the limits allow."""
 
 
 class Reference(BaseModel):
-    """A value that is a thing itself, since somebody has reconciled it before."""
+    """A value that is a thing: the client reconciled it before."""
 
     model_config = ConfigDict(strict=True)
 
@@ -42,7 +42,7 @@ Value = str | bool | int | float | Reference
 
 
 class PropertyValues(BaseModel):
-    """What the client knows of the thing: a property, and one value of it or several."""
+    """A property of the thing that the client knows, with one value or several."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -55,8 +55,8 @@ class PropertyValues(BaseModel):
 
 
 class Query(BaseModel):
-    """The specification closes this object: a misspelt restriction that nobody looks at would pass for one that
-    everything met."""
+    """One query. Unknown keys are refused, as the specification says: a misspelt restriction would be ignored in
+    silence."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -79,7 +79,7 @@ class Query(BaseModel):
 
 
 class RequestedProperty(BaseModel):
-    """A property to be told, and how."""
+    """A property that the client asks for, with its settings."""
 
     model_config = ConfigDict(strict=True)
 
@@ -88,7 +88,7 @@ class RequestedProperty(BaseModel):
 
     @property
     def most(self) -> int | None:
-        """Values of one thing; None: all. Forms send numbers as text, and nothing where nobody wrote."""
+        """The most values per thing; None: all. Forms send numbers as text, and an empty text for none."""
         try:
             return max(int(self.settings.get("limit") or 0), 0) or None
         except (ValueError, TypeError, OverflowError):
@@ -96,7 +96,7 @@ class RequestedProperty(BaseModel):
 
 
 class Extension(BaseModel):
-    """Whose properties are asked for, and which."""
+    """A request for properties of things."""
 
     model_config = ConfigDict(strict=True)
 

@@ -1,4 +1,4 @@
-"""The endpoints. All of them answer questions, and none changes anything."""
+"""The endpoints of the service. They only read."""
 
 import asyncio
 from typing import Annotated, Any
@@ -33,7 +33,7 @@ FORM = {"type": "object", "properties": {"queries": {"type": "string"}, "extend"
 async def ask(
     service: GivenService, request: Request, queries: Json = None, extend: Json = None, callback: Callback = None
 ) -> Response:
-    """The manifest; with `queries` or `extend`, the answer to them."""
+    """Return the manifest; with `queries` or `extend`, the answer to them."""
     if queries is None and extend is None:
         return answered(manifest(service.knowledge_base, str(request.url_for("reconcile"))), callback)
     return answered(await answer(service, queries, extend), callback)
@@ -45,7 +45,7 @@ async def ask(
     openapi_extra={"requestBody": {"content": {"application/x-www-form-urlencoded": {"schema": FORM}}}},
 )
 async def ask_by_form(service: GivenService, request: Request) -> Response:
-    """A batch of queries, or a request for properties, in a form."""
+    """Answer a batch of queries, or a request for properties, that was sent as a form."""
     taken = bounded(request.headers, request.receive, MOST_BYTES, f"a request may have {MOST_BYTES:,} bytes")
     async with Request(request.scope, taken).form(max_files=0, max_fields=10, max_part_size=MOST_BYTES) as form:
         queries, extend = (
@@ -55,7 +55,7 @@ async def ask_by_form(service: GivenService, request: Request) -> Response:
 
 
 async def answer(service: ReconciliationService, queries: str | None, extend: str | None) -> dict[str, Any]:
-    """Beside the loop: a knowledge base takes its time."""
+    """Answer queries or a request for properties, in a thread: a search blocks."""
 
     def answers() -> dict[str, Any]:
         if queries is not None:
@@ -74,13 +74,13 @@ async def answer(service: ReconciliationService, queries: str | None, extend: st
 
 @router.get("/preview", response_class=Response, responses=PAGE)
 async def preview(service: GivenService, id: Identifier) -> Response:
-    """A thing, for a frame."""
+    """Return a small page about a thing, for a frame."""
     return pages.preview(await asyncio.to_thread(service.knowledge_base.get, id))
 
 
 @router.get("/view", response_class=Response, responses=PAGE)
 async def view(service: GivenService, id: Identifier) -> Response:
-    """A thing, and all that is known of it."""
+    """Return a page with all that is known of a thing."""
     return pages.view(await asyncio.to_thread(service.knowledge_base.get, id))
 
 

@@ -1,4 +1,4 @@
-"""Helps somebody who types: things, types and properties that begin so, and each of them in a few words."""
+"""Autocomplete: things, types and properties that begin with a text, and a flyout for each."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ Cursor = Annotated[int, Query(ge=0, le=FURTHEST, description="Suggestions to ski
 async def suggest_entity(
     service: GivenService, prefix: Prefix = "", cursor: Cursor = 0, type: TypeWord = None, callback: Callback = None
 ) -> Response:
-    """Things with a name that begins so, and the one whose id it is."""
+    """Suggest things whose name begins with a text, and the thing that has it as its id."""
     kb, wanted = service.knowledge_base, type_of(type)
 
     def found() -> Sequence[Thing]:
@@ -46,20 +46,20 @@ async def suggest_entity(
 
 @router.get("/suggest/type")
 async def suggest_type(prefix: Prefix = "", cursor: Cursor = 0, callback: Callback = None) -> Response:
-    """Types that are called so."""
+    """Suggest types that begin with a text."""
     found = vocabulary.beginning_with(prefix, vocabulary.type_words())
     return suggested(prefix, [word.shown() for word in found], cursor, callback)
 
 
 @router.get("/suggest/property")
 async def suggest_property(prefix: Prefix = "", cursor: Cursor = 0, callback: Callback = None) -> Response:
-    """Properties that are called so."""
+    """Suggest properties that begin with a text."""
     found = vocabulary.beginning_with(prefix, vocabulary.property_words(None))
     return suggested(prefix, [word.shown() for word in found], cursor, callback)
 
 
 def suggested(prefix: str, found: Sequence[dict[str, Any]], cursor: int, callback: str | None) -> Response:
-    """The prefix goes back with it: older OpenRefines mark it in what they show, and fail without."""
+    """Return a page of suggestions. It repeats the prefix: older versions of OpenRefine fail without it."""
     return answered({"prefix": prefix, "result": found[cursor : cursor + ON_A_PAGE]}, callback)
 
 
@@ -67,7 +67,7 @@ def suggested(prefix: str, found: Sequence[dict[str, Any]], cursor: int, callbac
 async def propose_properties(
     type: TypeWord = None, limit: Annotated[int | None, Query(ge=0)] = None, callback: Callback = None
 ) -> Response:
-    """Properties that things of a type may have; of a type that nobody knows here, all."""
+    """Return the properties of a type; all of them for an unknown type."""
     words = vocabulary.property_words(type_of(type))
     said = {name: value for name, value in (("type", type), ("limit", limit)) if value is not None}
     return answered({**said, "properties": [word.shown() for word in words[: limit or None]]}, callback)
@@ -75,19 +75,19 @@ async def propose_properties(
 
 @router.get("/flyout/entity", responses=problems(s404="no such thing"))
 async def flyout_of_entity(service: GivenService, id: Identifier, callback: Callback = None) -> Response:
-    """A thing in a few words, as HTML."""
+    """Return a short description of a thing, as HTML."""
     return flyout(await asyncio.to_thread(service.knowledge_base.get, id), callback)
 
 
 @router.get("/flyout/type", responses=problems(s404="no such type"))
 async def flyout_of_type(id: Identifier, callback: Callback = None) -> Response:
-    """A type in a few words, as HTML."""
+    """Return a short description of a type, as HTML."""
     return flyout(next((word for word in vocabulary.type_words() if word.id == id), None), callback)
 
 
 @router.get("/flyout/property", responses=problems(s404="no such property"))
 async def flyout_of_property(id: Identifier, callback: Callback = None) -> Response:
-    """A property in a few words, as HTML."""
+    """Return a short description of a property, as HTML."""
     return flyout(vocabulary.property_word(id), callback)
 
 

@@ -1,4 +1,4 @@
-"""The types and the properties that a client can name, and how they are found while somebody types."""
+"""The types and properties that a client can name."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ TYPE_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A type or a property, as clients are told of it."""
+    """A type or a property, as the API returns it."""
 
     id: str
     name: str
@@ -45,7 +45,7 @@ OF_EVERY_THING: Mapping[str, tuple[Term, Callable[[Thing], Sequence[Any]]]] = {
 
 
 def types_of(types: Iterable[EntityType]) -> list[dict[str, str]]:
-    """In the order in which types are declared."""
+    """Return types as the API returns them, in the order of their declaration."""
     given = set(types)
     return [Term(each.value, name).shown() for each, name in TYPE_NAMES.items() if each in given]
 
@@ -55,7 +55,7 @@ def type_words() -> list[Term]:
 
 
 def property_words(type: EntityType | None) -> list[Term]:
-    """Those of things of this type; without one, all."""
+    """Return the properties of a type; None: of all types."""
     return [*map(_word, properties_of(type)), *(word for word, _ in OF_EVERY_THING.values())]
 
 
@@ -73,7 +73,7 @@ def values_of(thing: Thing, property: str) -> Sequence[Any]:
 
 
 def beginning_with(prefix: str, words: Iterable[Term]) -> list[Term]:
-    """Whose id, or a word of whose name, begins so."""
+    """Return the terms whose id, or a word of whose name, begins with a text."""
     looked_for = prefix.strip().casefold()
 
     def begins(word: Term) -> bool:

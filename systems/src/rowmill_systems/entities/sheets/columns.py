@@ -47,18 +47,18 @@ class SheetColumns:
         )
 
     def problem(self, row: Row) -> str | None:
-        """Why nothing can be asked about it."""
+        """Return why a row can't be looked up; None if it can."""
         name = self._text(row, self.name)
         if not name:
             return NO_NAME
         return LONG_NAME if len(name) > LONGEST_NAME else None
 
     def key(self, row: Row) -> str:
-        """What the row is called in its dataset."""
+        """Return the external id of a row: its id column, or its line number."""
         return str(row.line) if self.id is None else self._text(row, self.id)
 
     def entity(self, row: Row, dataset: str) -> dict[str, Any]:
-        """As it is put in."""
+        """Return a row as an entity to insert."""
         type = self.fixed_type if self.type is None else self._text(row, self.type)[:LONGEST_TYPE]
         context = "\n".join(filter(None, (self._text(row, place) for place in self.context)))[:LONGEST_CONTEXT]
         return {
@@ -70,7 +70,8 @@ class SheetColumns:
         }
 
     def count(self, sheet: Sheet) -> tuple[int, int]:
-        """How many rows there are, and of how many something can be asked. BadSheet, if one of them is no row."""
+        """Count the rows, and those that can be looked up. Raises BadSheet for an id that is empty, too long or there
+        twice."""
         rows, asked = 0, 0
         seen = set[bytes]()
         for row in sheet.rows():
@@ -101,7 +102,7 @@ class SheetColumns:
 
 
 def place_of(header: Sequence[str], wanted: str) -> int:
-    """As it is written; otherwise whatever the case and the spaces around."""
+    """Find a column by its name: as it is written, otherwise ignoring case and surrounding spaces. Raises BadSheet."""
     for same in (str, lambda name: name.strip().casefold()):
         places = [place for place, name in enumerate(header) if same(name) == same(wanted)]
         if len(places) > 1:

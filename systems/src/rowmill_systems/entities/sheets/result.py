@@ -18,7 +18,7 @@ SEPARATOR = "; "
 
 
 def names(header: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Of the columns that come after those of the file, of which none has the name of another."""
+    """Return the names of the added columns. None of them repeats another name of the file."""
     found, taken = [], {name.strip() for name in header}
     for wanted in (*COLUMNS, *(f"{PREFIX}{key}" for key in keys)):
         name, number = wanted, 1
@@ -37,7 +37,7 @@ def in_order(keys: set[str]) -> list[str]:
 
 
 def cells(entity: sa.RowMapping | None, note: str | None, keys: Sequence[str]) -> list[str]:
-    """Those of an entity; or the reason why there is none."""
+    """Return the added cells of a row: those of its entity, or the note that says why there is none."""
     found = known(entity, note)
     confidence = found["linking_confidence"]
     other_ids = SEPARATOR.join(f"{source}: {id}" for source, id in (found["other_ids"] or {}).items())
@@ -51,7 +51,7 @@ def cells(entity: sa.RowMapping | None, note: str | None, keys: Sequence[str]) -
 
 
 def known(entity: sa.RowMapping | None, note: str | None) -> dict[str, Any]:
-    """The same with its types, for JSON."""
+    """Return what `cells` shows with its types, for JSON."""
     if entity is None:
         return dict.fromkeys(("id", *COLUMNS, "properties")) | {"enrichment_note": note}
     why = entity["enrichment_error"] if entity["enrichment_status"] == FAILED else entity["enrichment_note"]

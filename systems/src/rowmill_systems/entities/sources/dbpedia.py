@@ -129,7 +129,7 @@ def _page(uri: str) -> str:
 
 
 def _around(name: str, context: str) -> str:
-    """Words around the name, with the name in them."""
+    """Cut the context to the longest text that the service takes, around the name and including it."""
     place = context.find(name)
     if place < 0:
         return f"{name}. {context}"[:LONGEST_TEXT]
@@ -138,7 +138,8 @@ def _around(name: str, context: str) -> str:
 
 
 def _spotted(answer: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Names and what they may mean: of `candidates` and of `annotate`, where one value is not in a list."""
+    """Yield names and what they may mean, from an answer of `candidates` or `annotate`. A single value is not in a list
+    there."""
     annotation = answer.get("annotation")
     for form in _objects(annotation.get("surfaceForm") if isinstance(annotation, dict) else None):
         for resource in _objects(form.get("resource")):

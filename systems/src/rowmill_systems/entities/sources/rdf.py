@@ -63,7 +63,7 @@ class Resource:
         return () if lat is None or lon is None else ({"lat": lat, "lon": lon},)
 
     def _objects(self, predicate: str) -> Iterator[Mapping[str, Any]]:
-        """In English, or in no language."""
+        """Yield the objects of a predicate that are in English or have no language."""
         given = self._said.get(predicate)
         for each in given if isinstance(given, list) else ():
             if isinstance(each, dict) and "value" in each and each.get("lang", "en") == "en":

@@ -41,7 +41,8 @@ class ReconciliationSource:
         return [each for each in found if each.id and each.name][:MOST]
 
     async def facts(self, id: str, type: EntityType | None) -> Sequence[Fact]:
-        """By the service's data extension, if it has one: of the properties that it calls as we do, or as Wikidata."""
+        """Return facts by the data extension of the service, if it has one: for properties that it names as we do, or
+        as Wikidata does."""
         manifest = await self._manifest()
         if not isinstance(manifest.get("extend"), dict):
             return []
@@ -58,7 +59,7 @@ class ReconciliationSource:
         return facts
 
     async def close(self) -> None:
-        """The service is closed by whoever opened it."""
+        """Do nothing: the caller that opened the service closes it."""
 
     async def _manifest(self) -> Mapping[str, Any]:
         manifest: Mapping[str, Any] = await self._service.get("", {})
@@ -79,7 +80,7 @@ class ReconciliationSource:
         )
 
     async def _properties(self, manifest: Mapping[str, Any], type: EntityType | None) -> dict[str, str]:
-        """What it calls our properties, by key."""
+        """Return the service's names of our properties, by our keys."""
         ours = properties_of(type)
         if WIKIDATA.match(str(manifest.get("identifierSpace", ""))):
             return {each.key: each.wikidata for each in ours if each.wikidata}
@@ -93,7 +94,7 @@ class ReconciliationSource:
 
 
 def queries(manifest: Mapping[str, Any]) -> BatchQuery:
-    """As many in one call as the service takes."""
+    """Return a batched query of as many items per call as the service takes."""
     said = manifest.get("batchSize")
     most = min(said, MOST_BATCH) if isinstance(said, int) and said > 0 else BATCH
 
@@ -146,14 +147,14 @@ def types_in(given: Any) -> frozenset[EntityType]:
 
 
 def type_in(manifest: Mapping[str, Any], type: EntityType | None) -> str:
-    """The id of the service's type that is ours, or its first: a proposal has to be for one."""
+    """Return the id of the service's type for ours, or of its first type: proposals need one."""
     given = _named(manifest.get("defaultTypes"))
     fitting = [each for each in given if type and type in types_in([each])]
     return str((fitting or given or [{"id": ""}])[0]["id"])
 
 
 def _named(given: Any) -> list[Mapping[str, Any]]:
-    """Those of a list that have an id."""
+    """Return the objects of a list that have an id."""
     return [
         each
         for each in (given if isinstance(given, list) else [])
@@ -162,7 +163,8 @@ def _named(given: Any) -> list[Mapping[str, Any]]:
 
 
 def called(property: Property, given: Sequence[Mapping[str, Any]]) -> str | None:
-    """Its id among these: the same as ours, as Wikidata's or as DBpedia's, or of the same name."""
+    """Return the id of a property among these: ours, Wikidata's or DBpedia's, or that of the same name; None if there
+    is none."""
     ids = {property.key, property.wikidata, *property.dbpedia}
     names = {folded(property.label), folded(property.key.replace("_", " "))}
     for each in given:

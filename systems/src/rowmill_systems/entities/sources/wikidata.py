@@ -85,8 +85,8 @@ class WikidataSource:
         return await self._service.get("", {**parameters, **USUAL}, nothing=nothing)
 
     async def _candidate(self, item: Item, mention: Mention) -> Candidate:
-        """With facts that may tell namesakes apart. Names of other things cost a call, so they are asked for only where
-        there is something to compare them with."""
+        """Return a candidate with the facts that tell namesakes apart. Names of other things cost a call, so they are
+        fetched only where the mention has something to compare them with."""
         compared = [each for each in catalogue().values() if each.kind != "thing" or each.key in mention.known]
         names = [item["labels"].get(language) for language in self.languages]
         names += [name for language in self.languages for name in item["aliases"].get(language, ())]
@@ -152,10 +152,11 @@ def classes_of(item: Item) -> list[str]:
 
 
 def is_page(item: Item) -> bool:
-    """Of Wikimedia, and no thing of the world."""
+    """Return whether an item is a page of Wikimedia, such as a disambiguation, and not a thing."""
     return not NO_THINGS.isdisjoint(classes_of(item))
 
 
 def resource_of(page: str) -> str:
-    """DBpedia's name for a page of the English Wikipedia: letters stay as they are, other signs are encoded."""
+    """Return the DBpedia URI for a page of the English Wikipedia: letters stay as they are, other characters are
+    encoded."""
     return RESOURCE + re.sub(r'["#%<>?\[\\\]^`{|}]', lambda sign: f"%{ord(sign[0]):02X}", page.replace(" ", "_"))

@@ -16,7 +16,8 @@ END, AT = "P582", "P585"
 
 
 def item_of(entity: Mapping[str, Any], languages: Sequence[str]) -> Item:
-    """If it was merged into another one, that one: the service resolves redirects, and says its id."""
+    """Return the parts of an item that we use. An item that was merged into another has the id of that one: the service
+    resolves redirects."""
     if "missing" in entity or not isinstance(entity.get("id"), str):
         return MISSING
     sites = _objects(entity, "sitelinks")
@@ -41,8 +42,7 @@ def label_of(texts: Mapping[str, str], languages: Sequence[str]) -> str:
 
 
 def _claims(given: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Of our properties, those that claim something: neither that nobody knows, nor that there is nothing, nor what was
-    found to be wrong."""
+    """Return the claims of our properties, without those that are deprecated or have no value."""
     wanted = {each.wikidata for each in catalogue().values()}
     found: dict[str, list[Any]] = {}
     for property, statements in given.items():

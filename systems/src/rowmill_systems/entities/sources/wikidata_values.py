@@ -56,7 +56,7 @@ class StatementReader:
         return tuple(found)
 
     def _value(self, kind: str, claim: Claim) -> Any:
-        """None if it is not of this kind."""
+        """Convert the value of a claim; None if it is not of this kind."""
         value = claim["value"]
         match kind, claim["type"]:
             case "date", "time" if isinstance(value, dict):
@@ -84,7 +84,7 @@ def _id(value: Any) -> str:
 
 
 def _unit(value: Any) -> str:
-    """The id of its item. Empty: it counts."""
+    """Return the id of the unit's item; empty for a number without a unit."""
     unit = value.get("unit") if isinstance(value, dict) else None
     return unit.rpartition("/")[2] if isinstance(unit, str) and "/" in unit else ""
 

@@ -16,7 +16,7 @@ ONCE_LEASE = 30.0
 
 
 def same_question(row: Entity) -> str:
-    """What of two entities must not be looked up at the same time: whoever comes second finds the answer kept."""
+    """Return the key under which only one entity is looked up at a time: the next one finds the answer in the cache."""
     name = (row.name or "")[: link.LONGEST_NAME]
     return f"link {value_hash(folded(name))}"
 

@@ -1,4 +1,4 @@
-"""The application."""
+"""Create the FastAPI application of entities."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -34,13 +34,13 @@ service = APIRouter(tags=["service"])
 
 @service.get("/health")
 async def health(entities: GivenEntities) -> Health:
-    """Whether the server and its database answer."""
+    """Check that the server and its database answer."""
     await entities.mill.run(lambda connection: connection.exec_driver_sql("SELECT 1").close(), write=False)
     return Health()
 
 
 def create_app(entities: Entities, *, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
-    """Entities over HTTP. It answers to these names alone, so that no other site's name can be pointed at it."""
+    """Create the API and the pages. Requests for other host names are refused, against DNS rebinding."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""What every endpoint needs: the entities, and the one in the path."""
+"""Dependencies of the endpoints: the system, and the entity of the path."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ def no_such_entity() -> HTTPException:
 
 
 def id_from(entities: Entities, text: str) -> EntityId:
-    """The id that was written; 404 if no entity can have it."""
+    """Parse an entity id. Raises 404 if no entity can have it."""
     found = None if UNSTORABLE.search(text) else entities.tables.shape.id_of(text)
     if found is None:
         raise no_such_entity()

@@ -1,4 +1,4 @@
-"""Very many entities in one request: a line of JSON each, read as they come."""
+"""Add many entities in one request: one JSON object per line, read as a stream."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,9 @@ BODY = {
 
 @router.post("/entities/bulk", openapi_extra=BODY, responses=problems(s413="too many entities"))
 async def put_many_in(entities: GivenEntities, request: Request) -> schemas.Taken:
-    """Put entities in, a JSON object per line (NDJSON). Lines that can't be taken are told, and the rest is taken. It
-    is written as it comes: after a cut connection, send it again. What has an external id is there once."""
+    """Add entities, one JSON object per line (NDJSON). Lines that are refused are reported, and the others are added.
+    Entities are written while the request is read: if the connection breaks, send all again. Entities with an external
+    id are not added twice."""
     taken = schemas.Taken(accepted=0, there_already=0, refused=[], refused_count=0)
     batch: list[dict[str, Any]] = []
     number = 0
@@ -60,7 +61,7 @@ async def write(entities: "Entities", batch: list[dict[str, Any]], taken: schema
 
 
 def refuse(taken: schemas.Taken, line: int, error: ValueError) -> None:
-    """What is wrong, without what the line says."""
+    """Report why a line was refused, without its content."""
     message = str(error)
     if isinstance(error, ValidationError):
         message = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'line'}: {one['msg']}" for one in error.errors())
@@ -70,7 +71,7 @@ def refuse(taken: schemas.Taken, line: int, error: ValueError) -> None:
 
 
 async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
-    """Lines, whatever the pieces that they come in; None in the place of one that is too long."""
+    """Yield the lines of a stream of chunks; None in place of a line that is too long."""
     rest, skipping = b"", False
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")

@@ -1,4 +1,4 @@
-"""Conflicts, for a person to decide."""
+"""Conflicts that a person decides."""
 
 from typing import Annotated, Literal
 
@@ -21,7 +21,7 @@ async def list_conflicts(
     after: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> schemas.Conflicts:
-    """The oldest first."""
+    """List conflicts, the oldest first."""
 
     def read(connection: sa.Connection) -> schemas.Conflicts:
         rows = reads.conflicts(connection, entities.tables, state=state, after=after, most=limit + 1)
@@ -38,7 +38,8 @@ async def list_conflicts(
 async def decide(
     entities: GivenEntities, conflict_id: Annotated[int, Path(ge=1, le=LARGEST_ID)], given: schemas.ConflictDecisionIn
 ) -> schemas.ConflictOut:
-    """Say which value holds. The decision is about these two values: if a source says something new, it asks again."""
+    """Decide which value is right. The decision is about these two values: a new value from a source opens a new
+    conflict."""
     if given.choice == "value" and given.value is None:
         raise HTTPException(422, {"code": "invalid", "message": "value: say which value holds"})
     decision = deciding.ConflictDecision(given.choice, given.value, given.by)

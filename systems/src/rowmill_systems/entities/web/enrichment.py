@@ -1,4 +1,4 @@
-"""How enrichment stands, and one entity queued again."""
+"""Statistics of the enrichment, and requeueing of an entity."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ router = APIRouter(tags=["enrichment"])
 
 @router.get("/enrichment/stats")
 async def stats(entities: GivenEntities) -> schemas.Stats:
-    """How many entities are in which state, how long they take, and what those that wait are waiting for."""
+    """Count entities by status. Return the average processing time, and why entities wait."""
     found = await entities.mill.run(lambda connection: reads.stats(connection, entities.tables), write=False)
     services = [service_of(name, await limit.state()) for name, limit in entities.limits.items()]
     return schemas.Stats.model_validate({**found, "services": services})
@@ -40,8 +40,7 @@ async def queue_entity(
     entity_id: GivenId,
     fresh: Annotated[bool, Query(description="Ask the services anew, whatever they answered before.")] = True,
 ) -> schemas.Queued:
-    """Link and enrich an entity again, also one that is complete or has failed, with no retries counted. A link that a
-    person chose holds."""
+    """Link and enrich an entity again, whatever its status, with attempts at zero. A link that a person chose stays."""
     try:
         await queue_again(entities, entity_id, fresh=fresh)
     except UnknownRecord:

@@ -1,4 +1,4 @@
-"""Entities: put in, listed, looked at, changed."""
+"""Add, list, read and change entities."""
 
 from typing import Annotated
 from urllib.parse import quote
@@ -21,8 +21,8 @@ router = APIRouter(tags=["entities"])
 async def put_in(
     entities: GivenEntities, entity: schemas.EntityIn, request: Request, response: Response
 ) -> schemas.EntityOut:
-    """Put an entity in, to be linked and enriched in the background. One of a dataset that is there already is answered
-    as it is."""
+    """Add an entity, to be linked and enriched in the background. If its dataset has its external id already, the
+    existing entity is returned."""
     row = entity.model_dump()
     [entity_id] = await entities.mill.run(lambda connection: submit(entities, connection, [row]))
     response.headers["location"] = f"{root_of(request)}/entities/{quote(str(entity_id))}"
@@ -37,7 +37,7 @@ async def list_entities(
     after: Annotated[schemas.Plain | None, Query(description="The last one of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> schemas.EntityList:
-    """By id."""
+    """List entities by id."""
     last = None if after is None else id_from(entities, after)
 
     def read(connection: sa.Connection) -> schemas.EntityList:
@@ -51,7 +51,7 @@ async def list_entities(
 
 @router.get("/entities/{entity_id:path}", responses=problems(s404="no such entity"))
 async def one_entity(entities: GivenEntities, entity_id: GivenId) -> schemas.WholeEntity:
-    """One entity, what is known of it and who says so, what contradicts, and what happened."""
+    """Return an entity with its facts and their sources, its conflicts and its history."""
     entity, tables = await the_entity(entities, entity_id), entities.tables
 
     def read(connection: sa.Connection) -> schemas.WholeEntity:
@@ -71,7 +71,7 @@ async def one_entity(entities: GivenEntities, entity_id: GivenId) -> schemas.Who
 
 @router.patch("/entities/{entity_id:path}", responses=problems(s404="no such entity"))
 async def change_entity(entities: GivenEntities, entity_id: GivenId, edit: schemas.EntityEdit) -> schemas.WholeEntity:
-    """Put other local facts in the place of those that are there. What was merged is merged again."""
+    """Replace the local facts of an entity. Its properties are merged again."""
     try:
         await entities.mill.run(
             lambda connection: deciding.edit(connection, entities.tables, entity_id, edit.properties, entities.believed)
@@ -87,8 +87,8 @@ async def change_entity(entities: GivenEntities, entity_id: GivenId, edit: schem
     responses=problems(s404="no such entity", s409="somebody is at work on it"),
 )
 async def link_entity(entities: GivenEntities, entity_id: GivenId, given: schemas.LinkDecisionIn) -> schemas.Queued:
-    """Say what an entity is: one of its candidates, another thing by its id, nothing that is known, or whatever the
-    sources find. It is enriched accordingly; what a person said holds until a person says otherwise."""
+    """Choose the link of an entity: a candidate, another thing by its id, none, or again what the sources find. The
+    entity is enriched again. The choice of a person stays until a person changes it."""
     try:
         decision = deciding.LinkDecision(given.choice, given.source, given.id, given.by)
         await deciding.choose_link(entities, entity_id, decision)

@@ -1,4 +1,4 @@
-"""What the API takes and answers."""
+"""Requests and responses of the API."""
 
 from typing import Annotated, Any, Literal
 
@@ -18,7 +18,7 @@ Id = Annotated[str, BeforeValidator(str)]
 
 
 class EntityIn(BaseModel):
-    """An entity as an extraction found it."""
+    """An entity to add."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -40,7 +40,7 @@ class EntityEdit(BaseModel):
 
 
 class EntityOut(ResponseModel):
-    """An entity, what it is linked to, and how far its enrichment is."""
+    """An entity with its link and the status of its enrichment."""
 
     id: Id
     name: str
@@ -91,7 +91,7 @@ class FactOut(ResponseModel):
 
 
 class ConflictOut(ResponseModel):
-    """Two values for a property that has one."""
+    """Two values of a property that can have only one."""
 
     id: int
     entity_id: Id
@@ -120,7 +120,7 @@ class Change(ResponseModel):
 
 
 class CandidateOut(ResponseModel):
-    """A thing that may be meant."""
+    """A thing that the entity may be."""
 
     label: str
     description: str
@@ -135,7 +135,7 @@ class CandidateOut(ResponseModel):
 
     @property
     def ref(self) -> tuple[str, str]:
-        """A source, and the id of the thing there."""
+        """The source, and the id of the thing there."""
         if self.wikidata_id:
             return "wikidata", self.wikidata_id
         if self.dbpedia_uri:
@@ -144,7 +144,7 @@ class CandidateOut(ResponseModel):
 
 
 class WholeEntity(EntityOut):
-    """With its facts, who says so, what contradicts, and what happened."""
+    """An entity with its facts and their sources, its conflicts and its history."""
 
     candidates: list[CandidateOut]
     """Who may be meant, the likeliest first, as of the last time that sources were asked."""
@@ -158,7 +158,7 @@ class WholeEntity(EntityOut):
 
 
 class ConflictDecisionIn(BaseModel):
-    """Which value holds: the current one, the other one, or one of yours."""
+    """The decision of a conflict: the current value, the other one, or one of your own."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -168,7 +168,7 @@ class ConflictDecisionIn(BaseModel):
 
 
 class LinkDecisionIn(BaseModel):
-    """What an entity is: a `thing` that a source knows by this id, `none` that is known, or what the `sources` find."""
+    """The link of an entity: a `thing` by its source and id, `none`, or `sources` for what the sources find."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -186,7 +186,7 @@ class Refused(ResponseModel):
 
 
 class Taken(ResponseModel):
-    """What became of a bulk of entities."""
+    """The result of adding many entities."""
 
     accepted: int
     """Put in now."""
@@ -198,7 +198,7 @@ class Taken(ResponseModel):
 
 
 class ServiceStatus(ResponseModel):
-    """How a service is, for the whole fleet."""
+    """The state of a service, as the whole fleet sees it."""
 
     service: str
     available: bool
@@ -208,7 +208,7 @@ class ServiceStatus(ResponseModel):
 
 
 class Stats(ResponseModel):
-    """How many entities are in which state."""
+    """Statistics of the enrichment."""
 
     total_entities: int
     by_status: dict[str, int]

@@ -1,4 +1,4 @@
-"""The pages of entities, and how they show statuses, values, addresses, and why a service is not asked."""
+"""The site, and the filters that its templates use for statuses, values and links."""
 
 import re
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ EXAMPLES: dict[Kind, str] = {
 
 
 def tone_of(status: str) -> str:
-    """Of a status, for its chip."""
+    """Return the colour of a status chip."""
     if status in (COMPLETE, FAILED):
         return "good" if status == COMPLETE else "bad"
     if status in IN_PROGRESS:
@@ -35,7 +35,7 @@ def tone_of(status: str) -> str:
 
 
 def words_of(status: str) -> str:
-    """A status as people read it: "link failed"."""
+    """Return a status in words, such as "link failed"."""
     return status.replace("_", " ").lower()
 
 
@@ -44,12 +44,12 @@ def label_of(key: str) -> str:
 
 
 def shape_of(key: str) -> str:
-    """What a value of this property looks like."""
+    """Return an example of a value of this property."""
     return EXAMPLES.get(catalogue()[key].kind, "another value") if key in catalogue() else "another value"
 
 
 def value_from(key: str, text: str) -> Any:
-    """What somebody wrote for a property, as a fact has it; ValueError says what it has to be."""
+    """Parse what a person wrote for a property. Raises ValueError that says what is expected."""
     property = catalogue().get(key)
     value = text.strip() if property is None else next(iter(from_cell(text, property)), "")
     if property is not None and not fits(value, property.kind):
@@ -67,7 +67,7 @@ def dbpedia_url(uri: str) -> str | None:
 
 
 def detail_of(detail: Mapping[str, Any]) -> str:
-    """What a change is about, in one line."""
+    """Describe a change in one line."""
     return " · ".join(f"{name}: {shown(value)}" for name, value in detail.items() if value not in (None, "", [], {}))
 
 

@@ -45,7 +45,7 @@ class Field:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names that documents may use."""
+        """All names of the field in documents."""
         return (self.label, *self.synonyms)
 
 

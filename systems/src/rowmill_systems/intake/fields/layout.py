@@ -205,7 +205,8 @@ def _rows(lines: list[list[Cell]]) -> list[list[Cell]]:
 
 
 def _beside(row: Sequence[Cell], cells: Sequence[Cell]) -> bool:
-    """At one height, and nothing over another. The nearest cells tell: scans are askew."""
+    """Return whether rows stand at the same height without overlapping. Only the nearest cells are compared, since
+    scans are askew."""
     if not row or not cells or not row[0].placed or not cells[0].placed:
         return False
     if any(one.left < other.right and other.left < one.right for one in row for other in cells):

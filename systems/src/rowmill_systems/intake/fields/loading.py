@@ -23,7 +23,7 @@ class BadCatalogue(rm.PermanentError):
 
 
 def load_catalogue(path: str | Path | None = None) -> Catalogue:
-    """The catalogue in this file; without a file, the one that comes with Rowmill."""
+    """Load the catalogue of a file; None: the one that ships with the package."""
     if path is None:
         return _catalogue(
             resources.files(__package__).joinpath("default.toml").read_text("utf-8"), "the default catalogue"
@@ -37,13 +37,13 @@ def load_catalogue(path: str | Path | None = None) -> Catalogue:
 
 
 def read_catalogue(text: str) -> Catalogue:
-    """The catalogue that a text describes: TOML as in the file, or a line for each field.
+    """Parse a catalogue: TOML as in the file, or one line per field.
 
         invoice_number (id): Invoice no., Rechnungsnummer
         total (amount)
         Delivery note
 
-    In front of the colon stands the key, with its type if it is not text; behind it what papers call the field.
+    Before the colon is the key, with its type unless it is text; after it the names of the field in documents.
     """
     if "[[field]]" in text:
         return _catalogue(text, "the catalogue")

@@ -78,7 +78,8 @@ def _anchors(view: View, hit: Hit) -> Iterator[tuple[Cell, int]]:
 
 
 def _heads(view: View, cell: Cell) -> bool:
-    """Whether an address begins here: then the label above it means this, not what stands right of it."""
+    """Return whether an address block begins with this cell: then the label above it means the block, not the cell to
+    its right."""
     return any(block.top is cell for block in view.blocks)
 
 

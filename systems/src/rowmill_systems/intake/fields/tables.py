@@ -91,14 +91,14 @@ def header_of(layout: Layout, row: Sequence[Cell]) -> list[tuple[str, Cell]]:
 
 
 def _once(name: str, seen: set[str]) -> str:
-    """The name where it comes first, nothing where it comes again."""
+    """Return the name if it comes first; an empty text if it was there before."""
     again = name in seen
     seen.add(name)
     return "" if again else name
 
 
 def _columns(layout: Layout, cell: Cell) -> list[tuple[str, Cell]]:
-    """The column that a cell names, or those that it names side by side where the gap was narrow."""
+    """Return the column that a cell names, or several if their headings stand so close that they became one cell."""
     if name := column_of(cell.text):
         return [(name, cell)]
     words = list(WORD.finditer(cell.text))
@@ -170,7 +170,7 @@ def _goes_on(table: Table, header: list[tuple[str, Cell]], cells: Sequence[Cell]
 
 
 def pieces(layout: Layout, cell: Cell) -> list[Cell]:
-    """A cell that is two numbers is two cells."""
+    """Split a cell of several numbers into one cell for each."""
     numbers = find_amounts(cell.text)
     if len(numbers) < 2 or any(sign.isalpha() for sign in cell.text):
         return [cell]
@@ -183,7 +183,7 @@ def _is_number(text: str) -> bool:
 
 
 def _column(header: list[tuple[str, Cell]], cell: Cell) -> str:
-    """The column that shares most of its width with the cell; the nearest if none does. Empty: none."""
+    """Return the name of the column that overlaps the cell most, or the nearest one; empty if none is near."""
 
     def apart(column: tuple[str, Cell]) -> float:
         return max(column[1].left, cell.left) - min(column[1].right, cell.right)

@@ -55,7 +55,7 @@ def _everywhere(view: View, field: Field, sure: float) -> Iterator[FieldCandidat
 
 
 def _registers(view: View, field: Field) -> Iterator[FieldCandidate]:
-    """Only those that name their register."""
+    """Yield register numbers that name their register."""
     for candidate in _everywhere(view, field, 0.8):
         if REGISTER.match(str(candidate.value)):
             yield candidate
@@ -82,7 +82,7 @@ def _named(view: View, cell: Cell) -> bool:
 
 
 def _subject(view: View, field: Field) -> Iterator[FieldCandidate]:
-    """The line above the greeting."""
+    """Yield the line above the greeting."""
     page = view.layout.rows[0] if view.layout.rows else []
     for place, row in enumerate(page[: 2 * TOP_LINES]):
         if row and GREETING.match(row[0].text) and len(row[0].text) < 80:
@@ -103,6 +103,6 @@ def _top(view: View) -> Iterator[Cell]:
 
 
 def same_house(mail: str, name: str) -> bool:
-    """Whether the domain of a mail address looks like the name of a company."""
+    """Return whether the domain of a mail address looks like the name of a company."""
     domain = re.sub(r"\W", "", mail.rpartition("@")[2].rpartition(".")[0]).casefold()
     return any(len(word) > 3 and word in domain for word in re.findall(r"\w+", plain(name)))

@@ -60,14 +60,14 @@ class View:
         return self.hits.get(place_of(cell), [])
 
     def is_word(self, cell: Cell) -> bool:
-        """Whether it may be a value although it looks like a label of nothing: `Cash`."""
+        """Return whether a cell may be a value although it looks like a label without a field, such as `Cash`."""
         return not any(hit.fields or hit.colon for hit in self.hits_in(cell)) and not self.layout.right_of(cell)
 
     def in_mail_head(self, cell: Cell) -> bool:
         return cell.page == 0 and cell.row in self.mail_rows
 
     def is_label(self, cell: Cell) -> bool:
-        """Whether a cell begins with a label, and so is nobody's value."""
+        """Return whether a cell begins with a label, and so is not a value."""
         return any(hit.leading and not hit.qualified for hit in self.hits_in(cell))
 
 
@@ -95,7 +95,7 @@ def _row(hit: Hit) -> tuple[int, int]:
 
 
 def _table(layout: Layout, hits: dict[Place, list[Hit]]) -> Table | None:
-    """By its header; by its numbers where the header does not say what they are."""
+    """Find the table by its header; by its numbers if the header does not name them."""
     stops, labelled = _stops(hits), {_row(hit) for found in hits.values() for hit in found if hit.leading}
     table = find_table(layout, stops, labelled)
     if table and {name for name, _ in table.header} >= NUMERIC:

@@ -1,4 +1,4 @@
-"""The application."""
+"""Create the FastAPI application of intake."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ STATUS: dict[type[rm.errors.WorkError], int] = {
 
 
 def create_app(intake: Intake, *, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
-    """Intake over HTTP. It answers to these names alone, so that no other site's name can be pointed at it."""
+    """Create the API and the pages. Requests for other host names are refused, against DNS rebinding."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""What every endpoint needs: the intake, the project in the path, the file in it."""
+"""Dependencies of the endpoints: the system, and the project and file of the path."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Upload, list, look at, download, requeue."""
+"""Upload, list, read, download and requeue files."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -27,14 +27,14 @@ router = APIRouter()
 
 @router.get("/health", tags=["service"])
 async def health(intake: GivenIntake) -> Health:
-    """Whether the server and its database answer."""
+    """Check that the server and its database answer."""
     await intake.mill.run(lambda connection: connection.exec_driver_sql("SELECT 1").close(), write=False)
     return Health()
 
 
 @router.get("/catalogue", tags=["fields"])
 async def catalogue(intake: GivenIntake) -> list[schemas.CatalogueField]:
-    """The fields that are looked for."""
+    """List the fields that are searched in documents."""
     return [schemas.CatalogueField.model_validate(field) for field in intake.catalogue.fields]
 
 
@@ -52,7 +52,7 @@ async def upload_file(
     response: Response,
     doc_type: Annotated[str | None, Form(max_length=100)] = None,
 ) -> schemas.File:
-    """Take a file in, to be read in the background. Its type is found by its bytes."""
+    """Upload a file, to be read in the background. Its type is detected from its bytes."""
     number = await take(intake, project, file, doc_type)
     row = await the_file(intake, project, number)
     response.headers["location"] = (
@@ -84,7 +84,7 @@ async def list_files(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> schemas.FileList:
-    """The latest first, with how far each is, and how many there are in each state."""
+    """List the files, the latest first, and count them by state."""
 
     def read(connection: sa.Connection) -> schemas.FileList:
         rows = reads.files(connection, project, state=status, before=before, most=limit + 1)
@@ -97,7 +97,7 @@ async def list_files(
 
 @router.get(PREFIX + "/files/{file_id}", tags=["files"], responses=problems(s404="no such file"))
 async def one_file(intake: GivenIntake, file: GivenFile) -> schemas.FileWithSuggestions:
-    """One file, what is suggested for it, and the evidence."""
+    """Return a file with its suggestions and their evidence."""
     labels = {field.key: field.label for field in intake.catalogue.fields}
 
     def read(connection: sa.Connection) -> schemas.FileWithSuggestions:
@@ -118,7 +118,7 @@ async def one_file(intake: GivenIntake, file: GivenFile) -> schemas.FileWithSugg
 
 @router.get(PREFIX + "/files/{file_id}/content", tags=["files"], responses=problems(s404="no such file, or no bytes"))
 async def content(intake: GivenIntake, file: GivenFile) -> StreamingResponse:
-    """The file as it was uploaded."""
+    """Download the file as it was uploaded."""
     stream = await intake.storage.open(file["storage_key"])
     return StreamingResponse(
         stream,
@@ -134,7 +134,7 @@ async def content(intake: GivenIntake, file: GivenFile) -> StreamingResponse:
     PREFIX + "/files/{file_id}/pages", tags=["files"], responses=problems(s404="no such file", s409="not read yet")
 )
 async def page_texts(intake: GivenIntake, file: GivenFile) -> list[schemas.PageText]:
-    """The text of a file that was read, page by page."""
+    """Return the text that was read in a file, page by page."""
     found = await texts_of(intake, file)
     if found is None:
         raise HTTPException(409, {"code": "not_read", "message": f"file {file['id']} is {file['processing_status']}"})
@@ -142,7 +142,7 @@ async def page_texts(intake: GivenIntake, file: GivenFile) -> list[schemas.PageT
 
 
 async def texts_of(intake: Intake, file: sa.RowMapping) -> list[schemas.PageText] | None:
-    """None if it was not read yet."""
+    """Return the texts of the pages; None if the file was not read yet."""
     found = await intake.mill.run(lambda connection: reads.analysis(connection, file), write=False)
     if found is None:
         return None
@@ -156,7 +156,7 @@ async def texts_of(intake: Intake, file: sa.RowMapping) -> list[schemas.PageText
     responses={200: {"content": {"image/png": {}}}, **problems(s404="no such file, page or picture")},
 )
 async def page_picture(intake: GivenIntake, file: GivenFile, number: int) -> Response:
-    """A page of a PDF or an image, as a picture."""
+    """Return a page of a PDF or an image as a picture."""
     if file["kind"] not in PICTURES or not 1 <= number <= (file["page_count"] or 0):
         raise HTTPException(
             404, {"code": "no_picture", "message": f"file {file['id']} has no picture of page {number}"}
@@ -175,7 +175,7 @@ async def page_picture(intake: GivenIntake, file: GivenFile, number: int) -> Res
 async def requeue(
     intake: GivenIntake, project: GivenProject, file: GivenFile, how: schemas.Requeue | None = None
 ) -> schemas.File:
-    """Read a file again, attempts at zero. Suggestions that a person has decided on stay."""
+    """Read a file again, with attempts at zero. Suggestions that a person decided stay."""
     busy = HTTPException(409, {"code": "processing", "message": f"file {file['id']} is being processed"})
     if file["processing_status"] == "processing":
         raise busy

@@ -1,4 +1,4 @@
-"""What people decide on."""
+"""Decide suggestions, and read the applied fields of a project."""
 
 import csv
 import io
@@ -32,8 +32,8 @@ Given = Annotated[schemas.SuggestionDecisionIn | None, Body()]
 async def apply(
     intake: GivenIntake, file: GivenFile, suggestion_id: SuggestionId, decision: Given = None
 ) -> schemas.SuggestionOut:
-    """Take a pending suggestion, as it is or with a value of your own. Not while its file is being processed: a new
-    reading may be about to replace it."""
+    """Apply a pending suggestion, with its value or with one of your own. Refused while the file is processed: the
+    suggestion may be replaced."""
     return await decide(
         intake, file, suggestion_id, SuggestionState.APPLIED, decision or schemas.SuggestionDecisionIn()
     )
@@ -43,7 +43,7 @@ async def apply(
 async def reject(
     intake: GivenIntake, file: GivenFile, suggestion_id: SuggestionId, decision: Given = None
 ) -> schemas.SuggestionOut:
-    """Turn a pending suggestion down. It is not made again for this file."""
+    """Reject a pending suggestion. It is not suggested again for this file."""
     return await decide(
         intake, file, suggestion_id, SuggestionState.REJECTED, decision or schemas.SuggestionDecisionIn()
     )
@@ -59,7 +59,7 @@ async def undo(intake: GivenIntake, file: GivenFile, suggestion_id: SuggestionId
 async def edit(
     intake: GivenIntake, file: GivenFile, suggestion_id: SuggestionId, given: schemas.NewValue
 ) -> schemas.SuggestionOut:
-    """Put another value in the place of one that was applied."""
+    """Replace the value of an applied suggestion."""
     work = partial(deciding.edit, file_id=file["id"], value=given.value, by=given.by)
     return await change(intake, file, suggestion_id, work)
 
@@ -75,7 +75,7 @@ async def decide(
 async def change(
     intake: Intake, file: sa.RowMapping, suggestion_id: int, work: Callable[..., None]
 ) -> schemas.SuggestionOut:
-    """Do something to a suggestion, and return it. Raises HTTPException that says why it was not done."""
+    """Change a suggestion, and return it. Raises HTTPException if it can't be changed."""
     labels = {field.key: field.label for field in intake.catalogue.fields}
 
     def changed(connection: sa.Connection) -> schemas.SuggestionOut:
@@ -98,7 +98,7 @@ async def change(
 
 @router.get(PREFIX + "/fields", tags=["fields"])
 async def fields(intake: GivenIntake, project: GivenProject) -> list[schemas.FieldValue]:
-    """What the project knows: the suggestions that were applied, the latest of each field."""
+    """List the applied values of a project: the latest of each field."""
     labels = {field.key: field.label for field in intake.catalogue.fields}
     rows = await intake.mill.run(lambda connection: reads.applied(connection, project, intake.catalogue), write=False)
     return [
@@ -114,7 +114,7 @@ async def fields(intake: GivenIntake, project: GivenProject) -> list[schemas.Fie
     responses={200: {"content": {"text/csv": {}}, "description": "The fields, for a spreadsheet."}},
 )
 async def fields_csv(intake: GivenIntake, project: GivenProject) -> Response:
-    """What the project knows, as a table."""
+    """Export the applied values of a project as CSV."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(("field", "label", "value", "file", "page", "quote", "decided_at", "decided_by"))

@@ -1,4 +1,4 @@
-"""What the API takes and answers."""
+"""Requests and responses of the API."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -11,7 +11,7 @@ Status = Literal["queued", "processing", "completed", "failed"]
 
 
 class File(ResponseModel):
-    """A file, and how far its processing is."""
+    """A file and the state of its processing."""
 
     id: int
     organization_id: int
@@ -42,7 +42,7 @@ class FileList(ResponseModel):
 
 
 class SuggestionOut(ResponseModel):
-    """A value for a field, with its evidence."""
+    """A suggested value of a field, with its evidence."""
 
     id: int
     field_key: str
@@ -63,7 +63,7 @@ class SuggestionOut(ResponseModel):
 
 
 class Note(ResponseModel):
-    """Something with a label, for which the catalogue has no field."""
+    """A labelled value that fits no field of the catalogue."""
 
     label: str
     value: str
@@ -85,7 +85,7 @@ class PageText(ResponseModel):
 
 
 class SuggestionDecisionIn(BaseModel):
-    """Who decides; and, of an applied suggestion, a value of theirs in place of the suggested one."""
+    """Who decides, and optionally a value in place of the suggested one."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -94,7 +94,7 @@ class SuggestionDecisionIn(BaseModel):
 
 
 class NewValue(BaseModel):
-    """Another value for a field, and who says so."""
+    """A new value of a field, and who sets it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -109,7 +109,7 @@ class Requeue(BaseModel):
 
 
 class FieldValue(ResponseModel):
-    """What a project knows of itself: an applied suggestion."""
+    """A value that was applied to a project."""
 
     id: int = Field(description="Of the suggestion.")
     field_key: str

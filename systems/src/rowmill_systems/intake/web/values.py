@@ -1,4 +1,4 @@
-"""Values of fields on pages: in one line, and in the fields of a form."""
+"""Values of fields on pages: as one line of text, and in forms."""
 
 import json
 from typing import Any, Literal
@@ -7,7 +7,7 @@ LONGEST = 20_000
 
 
 def shown_value(value: Any) -> str:
-    """A value in one line, for people."""
+    """Return a value as one line of text."""
     match value:
         case {"amount": amount, "currency": currency}:
             return f"{amount} {currency or ''}".strip()
@@ -20,7 +20,7 @@ def shown_value(value: Any) -> str:
 
 
 def kind_of(value: Any) -> Literal["amount", "text", "json"]:
-    """Which fields of a form a value takes."""
+    """Return the kind of form fields that a value needs."""
     match value:
         case {"amount": _, "currency": _, **rest} if not rest:
             return "amount"
@@ -35,7 +35,7 @@ def as_json(value: Any) -> str:
 
 
 def value_from(before: Any, *, text: str, amount: str, currency: str) -> Any:
-    """The value that somebody wrote in the place of another, in the same form. Raises ValueError."""
+    """Parse a value from a form, of the same kind as the value before. Raises ValueError."""
     if len(text) > LONGEST or len(amount) > LONGEST:
         raise ValueError(f"write at most {LONGEST} characters")
     match kind_of(before):

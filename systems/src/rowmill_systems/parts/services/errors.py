@@ -28,7 +28,7 @@ class RequestRejected(rm.PermanentError):
 
     @property
     def gone(self) -> bool:
-        """The service has nothing of that name: an answer, where names are asked for."""
+        """Whether the service has nothing of that name. For a lookup by name, that is an answer."""
         return self.status in GONE
 
 

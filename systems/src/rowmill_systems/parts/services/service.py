@@ -40,7 +40,7 @@ class ServiceClient(Protocol):
         """
 
     async def post(self, path: str, form: Mapping[str, str], *, nothing: Callable[[Any], bool] = never) -> Any:
-        """As `get`, for questions that are sent as a form."""
+        """Send a request as a form; otherwise like `get`."""
 
     async def each(self, batch: BatchQuery, items: Sequence[str]) -> Mapping[str, Any]:
         """Return the answer for each item.

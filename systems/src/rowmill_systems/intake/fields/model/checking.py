@@ -66,7 +66,7 @@ class Checker:
         into.dropped["too_many"] += max(len(items) - MOST_ITEMS, 0) + max(len(notes) - MOST_ITEMS, 0)
 
     def _suggestion(self, item: object, pages: set[int]) -> Suggestion | str:
-        """The suggestion, or why there is none."""
+        """Return the suggestion of an item, or the reason to drop it."""
         if not isinstance(item, dict):
             return "shape"
         key = item.get("field")
@@ -118,7 +118,8 @@ def confidence(given: object, found: Found, said: bool, proved: bool) -> float:
 
 
 def merged(checked: Checked, fields: Sequence[Field]) -> Mapped:
-    """Of all calls: each value once, where it is surest; of a field that has one value, the surest, or the first."""
+    """Merge the suggestions of all calls. Each value is kept once, with its highest confidence; a field with a single
+    value keeps the most confident."""
     many = {each.key for each in fields if each.many}
     best: dict[tuple[str, str], Suggestion] = {}
     for one in sorted(checked.suggestions, key=lambda one: (-one.confidence, one.evidence.page)):

@@ -30,7 +30,7 @@ class Places:
 
     @cached_property
     def _folded(self) -> tuple[str, list[int]]:
-        """The text without capitals and with single spaces, and where each sign of it stood."""
+        """The text in lower case with single spaces, and the position of each of its characters in the original."""
         return fold(self.text)
 
     @cached_property
@@ -56,7 +56,7 @@ class Places:
 
     @cached_property
     def _words(self) -> tuple[list[int], list[int], list[Box]]:
-        """Of all words, in order: where they begin and end in the text, and their boxes."""
+        """The start, the end and the box of every word of the page, in order, as three lists."""
         begins: list[int] = []
         ends: list[int] = []
         boxes: list[Box] = []
@@ -74,7 +74,7 @@ class Places:
         return begins, ends, boxes
 
     def _boxes(self, start: int, end: int) -> list[Box]:
-        """Of the words that have a part in text[start:end]."""
+        """Return the boxes of the words that overlap text[start:end]."""
         begins, ends, boxes = self._words
         return boxes[bisect_right(ends, start) : bisect_left(begins, end)]
 
@@ -108,7 +108,7 @@ def stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def runs_on(beyond: str, edge: str) -> bool:
-    """Whether a word or number that ends at the edge goes on beyond it."""
+    """Return whether a word or number continues beyond its edge."""
     if not beyond or not edge.isalnum() or edge >= IDEOGRAPHS:
         return False
     if beyond[0].isalnum():

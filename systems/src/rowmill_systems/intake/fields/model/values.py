@@ -94,7 +94,7 @@ def read_rows(columns: Sequence[str], rows: object) -> list[dict[str, str]] | No
 
 
 def tidy(text: str) -> str:
-    """In one line, without what nobody sees."""
+    """Return a text on one line, without invisible characters."""
     return "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
 
 
