@@ -84,7 +84,7 @@ class Case:
         return (entry for entry in self.history.entries if entry.what is what)
 
     def remembered(self, what: What) -> Iterator[Entry]:
-        """Return ledger entries, except from times whose commits the database itself has lost. A settle of many rows is
+        """Yield ledger entries, except from times whose commits the database itself has lost. A settle of many rows is
         confirmed when all of them are written; the first may be long before."""
         for entry in self.said(what):
             asked = min((ask.at for ask in self.asked.get(held(entry), ())), default=entry.at)

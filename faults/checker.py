@@ -170,7 +170,7 @@ def _in_order(case: Case, rows: Iterable[Row]) -> Iterator[Violation]:
 
 
 def _unfinished(case: Case, row: Row) -> Iterator[tuple[float, float]]:
-    """Return the periods in which a row was not in a final state. A claim that had started need not see a requeue."""
+    """Yield the periods in which a row was not in a final state. A claim that had started need not see a requeue."""
     final = case.words(row.place).final
     since: float | None = float("-inf")
     for change in case.changes.get(row.place, []):

@@ -121,7 +121,7 @@ def _wrong(change: Change, words: Words) -> str:
 
 
 def _too_soon(case: Case, end: RunEnd) -> Iterator[Violation]:
-    """Return whether a failed row is due before its backoff is over."""
+    """Find failed rows that are due before their backoff is over."""
     change, least = end.change, case.words(end.change.place).backoff
     if end.move != AGAIN.name or change.due is None or change.error in CRASHES:
         return

@@ -138,7 +138,7 @@ def fills(
     *,
     unfilled: bool,
 ) -> Iterator[tuple[str, Fill]]:
-    """Return the updates of existing rows: (what is wrong, what to write). `where` gives the rows in each state, if
+    """Yield the updates of existing rows: (what is wrong, what to write). `where` gives the rows in each state, if
     they have none yet."""
     if unfilled:
         yield from _states(sql, facts, where, connection.dialect.name == "postgresql")
@@ -160,7 +160,7 @@ def _fill(facts: TableFacts, sets: str, where: str, *, walk: bool) -> Fill:
 def _states(
     sql: QueueSql, facts: TableFacts, where: Mapping[StateKind, str], postgres: bool
 ) -> Iterator[tuple[str, Fill]]:
-    """Return the CASE that sets states: the first matching condition counts. A row without a match is ready; if there
+    """Yield the CASE that sets states: the first matching condition counts. A row without a match is ready; if there
     is a condition for ready too, it gets no state and is ignored."""
     words = {kind: sql.word(sql.queue.vocabulary.of(kind)[0]) for kind in where if sql.queue.vocabulary.of(kind)}
     ready = sql.word(sql.queue.steps[0].ready[0])
@@ -182,7 +182,7 @@ def _states(
 def _leases(
     connection: Connection, sql: QueueSql, facts: TableFacts, missing: Mapping[str, "Column[Any]"], *, unfilled: bool
 ) -> Iterator[tuple[str, Fill]]:
-    """Return the update that gives a lease to rows in progress. They may belong to another process, and are rescued
+    """Yield the update that gives a lease to rows in progress. They may belong to another process, and are rescued
     only after the lease expires."""
     for step in sql.queue.steps:
         until = sql.later("leased_until", repr(float(step.lease)))
@@ -248,7 +248,7 @@ def _is_one_of(column: Any, words: list[str]) -> "sa.ColumnElement[bool]":
 def _times(
     connection: Connection, sql: QueueSql, facts: TableFacts, role: str, *, unfilled: bool
 ) -> Iterator[tuple[str, Fill]]:
-    """Return the update of times in SQLite that are in another text format. SQLite compares times as text."""
+    """Yield the update of times in SQLite that are in another text format. SQLite compares times as text."""
     column = sql.queue.columns[role]
     if not isinstance(bare(column, sql.dialect), sa.DateTime):
         return

@@ -268,7 +268,7 @@ class _RoleGuess:
         return self.evidence.how_many(fresh, StateKind.READY)
 
     def _optional(self, role: str, found: list[RoleCandidate]) -> RoleCandidate | None:
-        """Assign an optional role. An uncertain column is ignored."""
+        """Return the column for an optional role; None, with a note for the report, if no column is certain."""
         for one in found:
             ready = one.held.ready
             payload = role != "updated_at" and ready.rows > 0 and ready.filled == ready.rows

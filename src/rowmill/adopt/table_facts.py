@@ -82,7 +82,7 @@ class TableFacts:
         )
 
     def own_names(self, role: str) -> list[str]:
-        """Return the names that an earlier adoption gave to a column for this role."""
+        """Return the names that an earlier adoption may have given to a column for this role."""
         if role not in REQUIRED:
             return []
         given = [prefix + role for prefix in known_names.PREFIXES]

@@ -51,7 +51,7 @@ def sql(
 
 
 def postgres_script(statements: Sequence[HotStatement]) -> Iterator[str]:
-    """Return a script for psql: prepare, explain and deallocate each statement."""
+    """Yield a script for psql: prepare, explain and deallocate each statement."""
     for name, value in PLANNED_AS_FOR_WORKERS.items():
         yield f"SET {name} = {value};"
     for number, one in enumerate(statements, start=1):
@@ -62,7 +62,7 @@ def postgres_script(statements: Sequence[HotStatement]) -> Iterator[str]:
 
 
 def sqlite_script(statements: Sequence[HotStatement]) -> Iterator[str]:
-    """Return a script for sqlite3, where unset parameters are NULL."""
+    """Yield a script for sqlite3, where unset parameters are NULL."""
     for one in statements:
         yield from ("", _title(one), "EXPLAIN QUERY PLAN", f"{pretty(one.text)};")
 

@@ -97,7 +97,7 @@ def plans(audited: AuditedQueue) -> Iterator[DoctorFinding]:
 
 
 def _statements(audited: AuditedQueue, step: Step) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Return (name, statement, indexes of which the plan must use one; empty for the primary key)."""
+    """Yield (name, statement, indexes of which the plan must use one; empty for the primary key)."""
     sql = audited.sql
     ready = (bare_name(ready_index(sql, step)),)
     if isinstance(sql, PostgresQueueSql):

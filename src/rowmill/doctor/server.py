@@ -193,7 +193,7 @@ def _mounts() -> str:
 
 
 def network_file(path: str, mounts: str) -> Iterator[DoctorFinding]:
-    """Return whether a SQLite file is on a network file system, where locks are not reliable."""
+    """Find a SQLite file on a network file system, where locks are not reliable."""
     place = Path(path).absolute()
     best, kind = "", ""
     for line in mounts.splitlines():

@@ -102,7 +102,7 @@ def _on_sqlite(sql: SqliteQueueSql, step: Step) -> Iterator[tuple[str, str, str]
 
 
 def _rescues(sql: QueueSql, step: Step) -> Iterator[tuple[str, str, str]]:
-    """Return the statements of a rescue, which are SQLAlchemy Core and the same for both databases."""
+    """Yield the statements of a rescue, which are SQLAlchemy Core and the same for both databases."""
     yield "rescue: find expired leases", RUNNING, _compiled(sql, rescue.expired_rows(sql, step, MOST))
     nobody = [tuple(None for _ in sql.queue.key)]
     for name, move in (("give back", RESCUE), ("bury", BURY)):

@@ -127,7 +127,7 @@ def _at(row: RowView) -> str:
 
 # served by: the primary key
 def _kept(connection: Connection, sql: QueueSql, row: RowView, key: str) -> Iterator[Hold]:
-    """Return until when a finished row is kept."""
+    """Yield until when a finished row is kept, if its queue deletes such rows."""
     queue, kind = sql.queue, StateKind(row.kind)
     age = queue.retention.ages().get(kind)
     if age is None:
@@ -175,7 +175,7 @@ WHERE l.locktype = 'transactionid' AND l.granted AND l.transactionid::text = :tr
 
 # served by: the primary key
 def _lock(connection: Connection, sql: QueueSql, key: str) -> Iterator[Hold]:
-    """Return who has the row locked. SQLite locks no rows."""
+    """Yield each session that has the row locked. SQLite locks no rows."""
     if connection.dialect.name != "postgresql":
         return
     mine = keys_in(sql, [parse_key(sql.queue, key)])

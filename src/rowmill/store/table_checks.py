@@ -29,7 +29,7 @@ class ColumnProblem:
 
 
 def column_problems(sql: QueueSql, role: str, found: "TypeEngine[Any]", *, nullable: bool) -> Iterator[ColumnProblem]:
-    """Return what is wrong with the column of a role, given its type and nullability in the database."""
+    """Yield what is wrong with the column of a role, given its type and nullability in the database."""
     declared = sql.queue.columns[role]
     name = f"column {declared.name} ({role})"
     postgres = sql.dialect.name == "postgresql"

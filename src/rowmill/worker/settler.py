@@ -286,7 +286,7 @@ class SettleLane:
             await self.flush_delayed()
 
     async def finish(self) -> None:
-        """Return when nothing is left to be written."""
+        """Wait until nothing is left to be written."""
         while not self.idle:
             await self.flush()
             if self._delayed:

@@ -229,7 +229,7 @@ def line_up(row: LimitRow, found: PermitsTaken, ask: TakePermits, since: float, 
 
 
 def expire(connection: sqlite3.Connection, ask: TakePermits, now: float) -> None:
-    """Return what crashed processes held, or count it as spent."""
+    """Give back what crashed processes held, or count it as spent."""
     given = (ask.rules.name, ask.key, now)
     connection.execute("DELETE FROM rowmill_ticket WHERE name = ? AND key = ? AND done = 1 AND until <= ?", given)
     gone = connection.execute(

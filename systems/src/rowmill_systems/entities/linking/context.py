@@ -60,7 +60,7 @@ def in_common(around: frozenset[str], vocabulary: frozenset[str], worth: Mapping
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Return the readable parts of a fact's value: the label of a thing and not its id, the year of a date."""
+    """Yield the readable parts of a fact's value: the label of a thing and not its id, the year of a date."""
     match value:
         case str():
             yield value[:MOST_LETTERS]
@@ -79,7 +79,7 @@ def telling(text: str) -> frozenset[str]:
 
 
 def _parts(word: str) -> Iterator[str]:
-    """Return words of Latin letters; in scripts without spaces, each pair of characters."""
+    """Yield words of Latin letters; in scripts without spaces, each pair of characters."""
     if len(word) > 2 and not word.isascii() and any("\u3040" <= sign <= "\u9fff" for sign in word):
         yield from (word[place : place + 2] for place in range(len(word) - 1))
     elif len(word) > 1 or not word.isascii():

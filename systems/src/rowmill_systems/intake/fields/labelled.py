@@ -20,7 +20,7 @@ SENTENCE = re.compile(r"(?<=[.!?。]) +(?=[A-ZÄÖÜÀ-Ý0-9\u3400-\u9fff])")
 
 
 def labelled(view: View) -> Iterator[FieldCandidate]:
-    """Return the candidates of every label of the document."""
+    """Yield the candidates of every label of the document."""
     for hits in view.hits.values():
         for hit in hits:
             for field in hit.fields:
@@ -30,7 +30,7 @@ def labelled(view: View) -> Iterator[FieldCandidate]:
 
 
 def values_of(view: View, hit: Hit, field: Field) -> Iterator[FieldCandidate]:
-    """Return the values that a label may mean, from the first place that has one."""
+    """Yield the values that a label may mean, from the first place that has one."""
     if field.scheme == "sentence" and not hit.colon and not hit.alone:
         yield _sentence(view, hit, field)
         return

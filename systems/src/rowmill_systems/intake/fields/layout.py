@@ -84,7 +84,7 @@ class Layout:
         return next(iter(self.column_below(cell, lines)), None)
 
     def column_below(self, cell: Cell, lines: int) -> Iterator[Cell]:
-        """Return the cells below this one, line by line, until the column has a gap."""
+        """Yield the cells below this one, line by line, until the column has a gap."""
         page, last = self.rows[cell.page], cell
         for row in page[cell.row + 1 : cell.row + 1 + 2 * lines]:
             under = [other for other in row if other.over(cell)]
@@ -99,7 +99,7 @@ class Layout:
                 return
 
     def column_above(self, cell: Cell, lines: int) -> Iterator[Cell]:
-        """Return the cells above this one with the same left edge, upwards, until the column has a gap."""
+        """Yield the cells above this one with the same left edge, upwards, until the column has a gap."""
         page, last = self.rows[cell.page], cell
         for row in reversed(page[max(0, cell.row - 2 * lines) : cell.row]):
             over = [other for other in row if other.over(last) or _aligned(other, last)]
@@ -151,7 +151,7 @@ def _aligned(one: Cell, other: Cell) -> bool:
 
 
 def boxes_of(line: Line, start: int, end: int) -> Iterator[Box]:
-    """Return the boxes of the words in text[start:end]; for a partial word, its share."""
+    """Yield the boxes of the words in text[start:end]; for a partial word, its share."""
     place = 0
     for word in line.words:
         at = line.text.find(word.text, place)

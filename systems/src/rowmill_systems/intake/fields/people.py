@@ -46,7 +46,7 @@ def people(view: View) -> Iterator[FieldCandidate]:
 
 
 def _named(view: View, role: str) -> Iterator[Named]:
-    """Return the names beside labels of this role."""
+    """Yield the names beside labels of this role."""
     for hit, field in _hits(view, FieldType.PARTY, role):
         anchor = next(_anchors(view, hit), None)
         if anchor and (found := _name_in(view, *anchor)):
@@ -62,7 +62,7 @@ def _hits(view: View, kind: FieldType, role: str) -> Iterator[tuple[Hit, Field]]
 
 
 def _anchors(view: View, hit: Hit) -> Iterator[tuple[Cell, int]]:
-    """Return where the value of a label begins: the cell, and the place in its line."""
+    """Yield where the value of a label begins: the cell, and the place in its line."""
     cell = hit.cell
     rest = view.layout.line_text(cell)[hit.end : cell.end]
     if any(sign.isalnum() for sign in rest):
@@ -115,7 +115,7 @@ def _guess(view: View, named: dict[str, list[Named]]) -> None:
 
 
 def _letterhead(view: View) -> Iterator[Named]:
-    """Return the companies of the first and last lines; the more often named, the surer."""
+    """Yield the companies of the first and last lines; the more often named, the surer."""
     if not view.layout.rows:
         return
     page = view.layout.rows[0]
@@ -139,7 +139,7 @@ def _letterhead(view: View) -> Iterator[Named]:
 
 
 def _address_window(view: View, writer: Named | None) -> Iterator[Named]:
-    """Return the first address of the first page that has lines of its own and is not the author's."""
+    """Yield the first address of the first page that has lines of its own and is not the author's."""
     rank = 0
     for block in view.blocks:
         if block.inline or block.top.page or block.top.row > BODY_LINES or not block.name or not block.name_span:
@@ -164,7 +164,7 @@ def _claimed(view: View, block: Block) -> bool:
 
 
 def _in_prose(view: View) -> Iterator[Named]:
-    """Return the companies that the first lines name."""
+    """Yield the companies that the first lines name."""
     seen: list[str] = []
     for row in view.layout.rows[0][:BODY_LINES] if view.layout.rows else ():
         for cell in row:

@@ -48,7 +48,7 @@ def _of_another_type(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _missing(found: Mapping[str, Any], columns: Mapping[str, "sa.Column[Any]"]) -> Iterator[str]:
-    """Return the columns that intake can't fill in for existing rows."""
+    """Yield the columns that intake can't fill in for existing rows."""
     for name, column in columns.items():
         if name not in found and not column.nullable and column.server_default is None:
             yield (

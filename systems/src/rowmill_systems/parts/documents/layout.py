@@ -84,7 +84,7 @@ def _line(row: Run) -> Line:
 
 
 def _blocks(runs: list[Run]) -> Iterable[list[Run]]:
-    """Return the runs in order; split where columns of running text stand side by side."""
+    """Yield the runs in order; split where columns of running text stand side by side."""
     for edge in _edges(runs):
         bands = list(_bands(runs, edge))
         if len(bands) > 1:

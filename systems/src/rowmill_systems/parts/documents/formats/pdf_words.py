@@ -62,7 +62,7 @@ def _part(value: float) -> float:
 
 
 def words_of(page: pypdfium2.PdfPage, limits: DocumentLimits) -> Iterator[list[Spot]]:
-    """Return the words for each direction of text on the page, the most frequent direction first.
+    """Yield the words for each direction of text on the page, the most frequent direction first.
 
     Words outside of the page are left out.
     """
