@@ -19,8 +19,8 @@ class RequestBatcher(Generic[T]):
         size: Callable[[T], int] = lambda item: 1,
         most: float = float("inf"),
     ) -> None:
-        """`send` reports the errors of a batch to its callers. Items of one batch have together no more than `most` in
-        `size`, unless it is a single item."""
+        """`send` sends a batch, and reports its errors to the callers. The sizes of a batch's items add up to `most` at
+        most; a single larger item is a batch of its own."""
         self._send, self._name, self._size, self._most = send, name, size, most
         self._waiting: deque[T] = deque()
         self.task: asyncio.Task[None] | None = None

@@ -42,7 +42,7 @@ class PermitGate(Protocol):
 
     @property
     def ahead(self) -> float:
-        """How many seconds before it runs a row may get its permit; 0 if only when it runs at once."""
+        """The most seconds between getting a permit and running the row; 0 if a row needs its permit when it starts."""
 
     @property
     def most(self) -> int | None:

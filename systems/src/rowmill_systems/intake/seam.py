@@ -64,7 +64,7 @@ class Analyst:
         field_catalog: Catalogue | str,
         media_type: str | None,
     ) -> Analysis:
-        """A catalogue in text is read as `read_catalogue` does."""
+        """Read a document and find fields in it. A catalogue given as text is parsed by `read_catalogue`."""
         catalogue = read_catalogue(field_catalog) if isinstance(field_catalog, str) else field_catalog
         progress = PROGRESS.get(None)
         document = await self.reader.read(file_bytes, filename=filename, media_type=media_type, progress=progress)

@@ -165,7 +165,7 @@ def data_of(pid: int) -> int:
 
 
 class _Peak:
-    """Remembers the most data that a process was seen to hold: after its death that can't be asked."""
+    """Records the most memory that a process was seen to use. After its death the system can't tell any more."""
 
     def __init__(self, pid: int) -> None:
         self._pid, self.data = pid, 0

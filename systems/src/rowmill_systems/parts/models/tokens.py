@@ -2,5 +2,5 @@
 
 
 def estimate_tokens(text: str) -> int:
-    """Return rather too many than too few: one token for three bytes."""
+    """Estimate the tokens of a text, rather too many than too few: one for three bytes."""
     return len(text.encode("utf-8", "replace")) // 3 + 1
