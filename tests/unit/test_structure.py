@@ -9,6 +9,7 @@ import pytest
 
 from tools.structure import HOPS, ROOT, SHARED_NAMES, Structure, main
 
+pytestmark = pytest.mark.xdist_group("structure")
 MOST_ROOT_NAMES = 30
 MOST_HOPS = {"claim": 4, "settle": 5, "requeue": 4, "wake-up": 3, "retry": 1}
 
