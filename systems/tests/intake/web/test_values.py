@@ -6,6 +6,7 @@ import pytest
 
 from rowmill_systems.intake.web.values import kind_of, shown_value, value_from
 
+EUROS = {"amount": "1", "currency": "EUR"}
 ROWS = [{"description": "paper", "total": "9.50"}, {"description": "ink", "total": "3.00"}]
 
 
@@ -28,8 +29,8 @@ def test_a_value_is_one_line_and_has_its_form(value: Any, line: str, kind: str) 
 @pytest.mark.parametrize(
     ("before", "written", "after"),
     [
-        ({"amount": "1", "currency": "EUR"}, {"amount": " 2.5 ", "currency": "usd"}, {"amount": "2.5", "currency": "USD"}),
-        ({"amount": "1", "currency": "EUR"}, {"amount": "2", "currency": " "}, {"amount": "2", "currency": None}),
+        (EUROS, {"amount": " 2.5 ", "currency": "usd"}, {"amount": "2.5", "currency": "USD"}),
+        (EUROS, {"amount": "2", "currency": " "}, {"amount": "2", "currency": None}),
         ("a", {"text": " b\r\nc "}, "b\nc"),
         (ROWS, {"text": '[{"total": "1"}]'}, [{"total": "1"}]),
     ],
@@ -41,7 +42,7 @@ def test_a_written_value_is_of_the_kind_of_the_one_before(before: Any, written: 
 @pytest.mark.parametrize(
     ("before", "written", "said"),
     [
-        ({"amount": "1", "currency": "EUR"}, {"amount": " "}, "write an amount"),
+        (EUROS, {"amount": " "}, "write an amount"),
         ("a", {"text": " "}, "write a value"),
         (ROWS, {"text": "[{"}, "write JSON"),
         (ROWS, {"text": "[" * 9000}, "write JSON"),
