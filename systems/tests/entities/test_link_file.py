@@ -225,7 +225,7 @@ def test_what_is_wrong_is_said_before_anything_is_done(
 
 
 def test_a_file_that_is_not_there(shell: Shell) -> None:
-    assert "nowhere.csv is not there" in shell.run("link", "nowhere.csv", "-c", "name", code=2)
+    assert "nowhere.csv: it is not there" in shell.run("link", "nowhere.csv", "-c", "name", code=2)
 
 
 def test_a_file_of_a_header_alone_has_no_rows(shell: Shell) -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rowmill_systems.entities.sheets import result
 from rowmill_systems.entities.sheets.columns import SheetColumns
-from rowmill_systems.entities.sheets.errors import BadSheet
-from rowmill_systems.entities.sheets.sheet import Row, Sheet
-from rowmill_systems.entities.sheets.target import written
+from rowmill_systems.parts.sheets.errors import BadSheet
+from rowmill_systems.parts.sheets.sheet import Row, Sheet
+from rowmill_systems.parts.sheets.target import written
 from rowmill_systems.parts.values import harmless
 
 

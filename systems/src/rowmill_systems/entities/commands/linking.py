@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,16 +32,16 @@ from rowmill_systems.entities.commands.waiting import waits
 from rowmill_systems.entities.entities import Entities
 from rowmill_systems.entities.settings import EntitiesSettings
 from rowmill_systems.entities.sheets.columns import SheetColumns
-from rowmill_systems.entities.sheets.errors import BadSheet
-from rowmill_systems.entities.sheets.sheet import Sheet
-from rowmill_systems.entities.sheets.target import check_target
 from rowmill_systems.entities.sheets.writing import batched, write
 from rowmill_systems.entities.submitting import submit
 from rowmill_systems.entities.words import COMPLETE, FAILED, PENDING
+from rowmill_systems.parts.sheets.errors import BadSheet
+from rowmill_systems.parts.sheets.opening import delimiter_of, opened
+from rowmill_systems.parts.sheets.sheet import Sheet
+from rowmill_systems.parts.sheets.target import check_target
 
 LOOK_SECONDS = 0.3
 TO_LINK = (PENDING, "LINKING", "LINK_FAILED")
-DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,32 +87,12 @@ def link_file(entities: Entities, wanted: LinkFileOptions) -> int:
         raise UsageError(f"{wanted.file or 'standard input'}: {error}") from None
 
 
-@contextmanager
-def opened(path: Path | None) -> Iterator[BinaryIO]:
-    """Open a file that can be read several times. Standard input is copied to a temporary file."""
-    if path is None:
-        with tempfile.TemporaryFile() as kept:
-            shutil.copyfileobj(sys.stdin.buffer, kept)
-            kept.flush()  # its size and time must not change from here on
-            yield kept
-        return
-    try:
-        if not path.is_file():
-            raise UsageError(f"{path} is not there, or no file. For standard input, write -")
-        with path.open("rb") as file:
-            yield file
-    except PermissionError:
-        raise UsageError(f"{path} can't be read") from None
-
-
 def understood(file: BinaryIO, wanted: LinkFileOptions, settings: EntitiesSettings) -> LinkedSheet:
     """Read the whole file before anything is put in. Raises BadSheet if something is wrong with it."""
     if wanted.type is not None and wanted.type_column is not None:
         raise UsageError("say what the names are once: --type for all of them, or --type-column")
     known_type(wanted.type)
-    delimiter = DELIMITERS.get(wanted.delimiter or "", wanted.delimiter)
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in "\r\n\"' "):
-        raise UsageError("--delimiter is one sign: ',', ';', '|' or tab")
+    delimiter = delimiter_of(wanted.delimiter)
     if wanted.output is not None:
         check_target(wanted.output, wanted.file)
     sheet = Sheet(file, delimiter)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rowmill_systems.entities.sheets.errors import BadSheet
-from rowmill_systems.entities.sheets.sheet import Row, Sheet
+from rowmill_systems.parts.sheets.errors import BadSheet
+from rowmill_systems.parts.sheets.sheet import Row, Sheet, place_of
 from rowmill_systems.parts.values import storable
 
 LONGEST_NAME = 1000
@@ -99,14 +99,3 @@ class SheetColumns:
 
     def _text(self, row: Row, place: int) -> str:
         return str(storable(row.cells[place])).strip()
-
-
-def place_of(header: Sequence[str], wanted: str) -> int:
-    """Find a column by its name: as it is written, otherwise ignoring case and surrounding spaces. Raises BadSheet."""
-    for same in (str, lambda name: name.strip().casefold()):
-        places = [place for place, name in enumerate(header) if same(name) == same(wanted)]
-        if len(places) > 1:
-            raise BadSheet(f"it has several columns {wanted}. Give them different names")
-        if places:
-            return places[0]
-    raise BadSheet(f"it has no column {wanted}. It has: {', '.join(name.strip() for name in header)}")

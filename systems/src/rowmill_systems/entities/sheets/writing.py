@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from rowmill_systems.entities import reads
 from rowmill_systems.entities.sheets import result
 from rowmill_systems.entities.sheets.columns import SheetColumns
-from rowmill_systems.entities.sheets.sheet import Row, Sheet
-from rowmill_systems.entities.sheets.target import written
 from rowmill_systems.entities.submitting import ROWS_AT_ONCE
+from rowmill_systems.parts.sheets.sheet import Row, Sheet
+from rowmill_systems.parts.sheets.target import written
 
 if TYPE_CHECKING:
     from rowmill_systems.entities.entities import Entities

@@ -6,13 +6,13 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO, TextIO
 
-from rowmill_systems.entities.sheets.errors import BadSheet
+from rowmill_systems.parts.sheets.errors import BadSheet
 from rowmill_systems.parts.texts import detect_delimiter, detect_encoding, looks_like_text
 
 START = 256 * 1024
@@ -51,11 +51,18 @@ class Sheet:
         self.delimiter = delimiter or found
         self.header = self._header()
 
-    def rows(self) -> Iterator[Row]:
-        """Yield rows, without empty lines. Missing cells at the end of a row are empty."""
+    def rows(self, skipped: Callable[[int], None] | None = None) -> Iterator[Row]:
+        """Yield rows, without empty lines. Missing cells at the end of a row are empty.
+
+        A row with more cells than columns raises BadSheet; if `skipped` is given, it is called with the line of that
+        row instead, and the row is left out.
+        """
         columns = len(self.header)
         for line, cells in islice(self._records(), 1, None):
             if any(cells[columns:]):
+                if skipped is not None:
+                    skipped(line)
+                    continue
                 raise BadSheet(
                     f"line {line} has {len(cells)} cells, and the first line {columns}. Look for a quote that is "
                     "missing, or say which sign parts the cells: --delimiter ';'"
@@ -125,3 +132,17 @@ def encoding_and_digest(file: BinaryIO) -> tuple[str, str]:
     except UnicodeDecodeError:
         raise BadSheet(f"it looks like {encoding}, and has bytes that are not. Save it as UTF-8") from None
     return encoding, digest.hexdigest()
+
+
+def place_of(header: Sequence[str], wanted: str) -> int:
+    """Return the place of a column by its name: as it is written; otherwise whatever the case and the spaces around.
+
+    Raises BadSheet if there is no such column, or several.
+    """
+    for same in (str, lambda name: name.strip().casefold()):
+        places = [place for place, name in enumerate(header) if same(name) == same(wanted)]
+        if len(places) > 1:
+            raise BadSheet(f"it has several columns {wanted}. Give them different names")
+        if places:
+            return places[0]
+    raise BadSheet(f"it has no column {wanted}. It has: {', '.join(name.strip() for name in header)}")

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from rowmill_systems.entities.sheets.errors import BadSheet
+from rowmill_systems.parts.sheets.errors import BadSheet
 
 BOM = "\ufeff"
 
