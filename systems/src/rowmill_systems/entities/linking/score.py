@@ -12,7 +12,7 @@ from rowmill_systems.entities.linking.context import Around, in_common, telling,
 from rowmill_systems.entities.linking.evidence import agreement
 from rowmill_systems.entities.things import Candidate, Mention
 from rowmill_systems.parts.names.readings import NameReading, implied_type, readings, state_of
-from rowmill_systems.parts.names.similarity import acronym, similarity
+from rowmill_systems.parts.names.similarity import acronym, same_company, similarity
 from rowmill_systems.parts.names.types import EntityType
 
 DOUBT = 0.25
@@ -95,6 +95,8 @@ def _name(mention: Mention, candidate: Candidate, type: EntityType | None, vocab
         for other in readings(name, type):
             best = max(best, *(most * share * similarity(way, other, type) for way, share in ways), 0.0)
             best = max(best, acronym(mention.name, other))
+        if type is EntityType.ORGANISATION:
+            best = max(best, most * same_company(mention.name, name))
     return best
 
 

@@ -4,6 +4,7 @@ import re
 
 from rapidfuzz.distance import OSA
 
+from rowmill_systems.parts.names.company_matching import MatchVerdict, compare_companies
 from rowmill_systems.parts.names.folding import words
 from rowmill_systems.parts.names.readings import GENERIC, TITLE, NameReading, readings
 from rowmill_systems.parts.names.types import EntityType
@@ -29,7 +30,18 @@ _UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
 def name_similarity(one: str, other: str, type: EntityType | None = None) -> float:
     """Return how similar two names are, from 0 to 1, by the two most similar ways to read them."""
     ways = ((first, second) for first in readings(one, type) for second in readings(other, type))
-    return max((similarity(first, second, type) for first, second in ways), default=0.0)
+    best = max((similarity(first, second, type) for first, second in ways), default=0.0)
+    return max(best, same_company(one, other)) if type is EntityType.ORGANISATION else best
+
+
+def same_company(one: str, other: str) -> float:
+    """Return the score of two names that are of the same company, as the comparison of companies says; otherwise 0.
+
+    It knows more legal forms, abbreviations and scripts. Where it does not say "same", the words decide: a short name
+    in a text, such as Heineken, means the company that a register calls Heineken International.
+    """
+    match = compare_companies(one, other)
+    return match.score if match.verdict is MatchVerdict.SAME else 0.0
 
 
 def similarity(one: NameReading, other: NameReading, type: EntityType | None) -> float:
