@@ -1,0 +1,15 @@
+"""The database's clock in SQL."""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+MOMENT = sa.DateTime(timezone=True)
+
+
+def now(dialect: str, seconds: float = 0.0) -> "sa.ColumnElement[datetime]":
+    """Return the database's time, so many seconds from now, also within a long transaction."""
+    if dialect == "postgresql":
+        shifted = f"(statement_timestamp() + {float(seconds)!r} * interval '1 second')"
+        return sa.literal_column(shifted, MOMENT)
+    return sa.literal_column(f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '{float(seconds):+} seconds')", MOMENT)
