@@ -7,6 +7,7 @@ whatever the browser complains about.
 
 import argparse
 import asyncio
+import io
 import json
 import sys
 import tempfile
@@ -22,6 +23,14 @@ from playwright.async_api import Browser, async_playwright
 from demos.papers.make import make_papers
 from rowmill.testing import QUICK
 from rowmill.web.mounting import mounted
+from rowmill_systems.companies.companies import Companies
+from rowmill_systems.companies.mapping_files import import_mappings
+from rowmill_systems.companies.mappings import CompanyMappingRepository
+from rowmill_systems.companies.resolver import CompanyIdResolver
+from rowmill_systems.companies.service import CompanyEnrichmentService
+from rowmill_systems.companies.settings import CompaniesSettings
+from rowmill_systems.companies.web.app import create_app as companies_app
+from rowmill_systems.companies.write_back import register_target
 from rowmill_systems.entities.entities import Entities
 from rowmill_systems.entities.settings import EntitiesSettings
 from rowmill_systems.entities.submitting import submit
@@ -52,6 +61,20 @@ PEOPLE: list[dict[str, Any]] = [
     {"name": "Apple", "entity_type": "ORG"},
     {"name": "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft", "entity_type": "ORG"},
     {"name": "Nobody Of That Name"},
+]  # fmt: skip
+REGISTER = """company_id,name
+601,Aurora Mining AG
+602,Aurora Mining Oy
+603,Siemens AG
+604,北京华兴科技有限公司
+605,上海华兴科技有限公司
+606,Meridian Foods Group
+607,Harbour Logistics Ltd
+"""
+MAPPINGS = "match_type,alias,company_id\ncompany_name,Cobalt Steel GmbH,801\ncompany_name,COBALT STEEL GMBH,802\n"
+NAMES = [
+    "SIEMENS AG", "Northwind Traders Ltd", "Aurora Mining B.V.", "Meridian Foods", "北京華興科技有限公司", "华兴科技",
+    "Harbour Logistics Limited", "Nobody Knows This Pty Ltd", "", "Cobalt Steel GmbH",
 ]  # fmt: skip
 
 
@@ -124,6 +147,40 @@ async def entities_with_rows(folder: Path) -> AsyncIterator[Entities]:
 
 
 @asynccontextmanager
+async def companies_with_names(folder: Path) -> AsyncIterator[Companies]:
+    """Names that are resolved, waiting, failed and to be decided; a target; a conflict of mappings."""
+    register = folder / "register.csv"
+    register.write_text(REGISTER, "utf-8")
+    settings = CompaniesSettings(
+        database_url=f"sqlite:///{folder / 'companies.db'}", providers="file", companies_file=register
+    )
+    companies = Companies(settings)
+    await companies.migrate()
+    async with companies.opened():
+
+        def fill(connection: sa.Connection) -> None:
+            connection.exec_driver_sql("CREATE TABLE policies (id INTEGER PRIMARY KEY, company_id TEXT)")
+            register_target(connection, "policies", "company_id")
+            mappings = CompanyMappingRepository(connection, settings)
+            mappings.store_mapping("company_name", "northwind traders ltd", "700")
+            import_mappings(mappings, io.BytesIO(MAPPINGS.encode()))
+            CompanyIdResolver(connection, settings, salt=companies.salts.current).resolve(NAMES)
+
+        await companies.mill.run(fill)
+        await CompanyEnrichmentService(companies).process_queue()
+
+        def change(connection: sa.Connection) -> None:
+            resolver = CompanyIdResolver(connection, settings, salt=companies.salts.current)
+            resolver.resolve([*NAMES, "Kestrel Optics BV", "Prairie Dairy Inc"])
+            requests = companies.tables.requests
+            failed = {"status": "failed", "attempts": 3, "last_error": "server_error: the service failed (502)"}
+            connection.execute(sa.update(requests).where(requests.c.raw_name == "Prairie Dairy Inc").values(failed))
+
+        await companies.mill.run(change)
+        yield companies
+
+
+@asynccontextmanager
 async def serving(app: object) -> AsyncIterator[str]:
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", lifespan="on"))  # type: ignore[arg-type]
     running = asyncio.create_task(server.serve())
@@ -174,6 +231,12 @@ async def pages_of(intake: Intake, entities: Entities) -> dict[str, str]:
         "entities-entity": f"/entities/browse/{one}",
         "entities-candidates": f"/entities/browse/{unlinked}",
         "entities-docs": "/entities/docs",
+        "companies-overview": "/companies/",
+        "companies-requests": "/companies/requests",
+        "companies-requests-none": "/companies/requests?q=xyz",
+        "companies-review": "/companies/review",
+        "companies-conflicts": "/companies/conflicts",
+        "companies-docs": "/companies/docs",
         **{f"intake-file-{key}": f"{review}/files/{number}" for key, number in files.items() if number},
         "intake-file-applied": f"{review}/files/2",
     }
@@ -223,7 +286,14 @@ async def main(folder: Path, only: Sequence[str]) -> int:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         intake = await stack.enter_async_context(intake_with_files(scratch))
         entities = await stack.enter_async_context(entities_with_rows(scratch))
-        app = mounted({"/intake": intake_app(intake), "/entities": entities_app(entities)})
+        companies = await stack.enter_async_context(companies_with_names(scratch))
+        app = mounted(
+            {
+                "/intake": intake_app(intake),
+                "/entities": entities_app(entities),
+                "/companies": companies_app(companies),
+            }
+        )
         base = await stack.enter_async_context(serving(app))
         driver = await stack.enter_async_context(async_playwright())
         browser = await driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

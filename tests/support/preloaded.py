@@ -12,6 +12,8 @@ import rowmill.cli.main
 import rowmill.store.postgres.store
 import rowmill.store.sqlite.store
 import rowmill.web
+import rowmill_systems.companies.commands.main
+import rowmill_systems.companies.companies
 import rowmill_systems.entities.commands.main
 import rowmill_systems.entities.entities
 import rowmill_systems.intake.commands

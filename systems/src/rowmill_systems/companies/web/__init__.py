@@ -1,0 +1,1 @@
+"""Companies over HTTP: an API, and pages for people."""
