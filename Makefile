@@ -9,7 +9,7 @@ LOCK := requirements/dev.txt
 OLDEST := .venv-oldest
 ARGS ?=
 
-.PHONY: help venv demo demo-entities demo-intake structure test quick coverage test-oldest lint types check format screenshots docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-long lock clean
+.PHONY: help venv demo demo-companies demo-entities demo-intake structure test quick coverage test-oldest lint types check format screenshots docs bench bench-all bench-claim bench-companies bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ $(STAMP): $(LOCK) pyproject.toml systems/pyproject.toml | $(BIN)/python
 
 demo: venv ## run the demo (ARGS="--rows 500 --json" passes options)
 	$(BIN)/rowmill demo $(ARGS)
+
+demo-companies: venv ## resolve 6,000 names by a service that misbehaves, with Dagster (two minutes; ARGS="--rows 8000 --names 2400")
+	$(BIN)/python -m demos.companies $(ARGS)
 
 demo-entities: venv ## link 2,000 entities by services that misbehave (ARGS="--entities 500 --outage 10")
 	$(BIN)/python -m demos.entities $(ARGS)
@@ -107,6 +110,9 @@ bench-all: venv ## the same, and what takes longer
 bench-claim: venv ## measure claims and depth on 10 thousand and on 10 million rows
 	$(BIN)/python -m bench.claim $(ARGS)
 
+bench-companies: venv ## send a million names through the ladder beside a pandas merge, and measure the queue at 10 million rows
+	$(BIN)/python -m bench.companies $(ARGS)
+
 bench-drain: venv ## measure a drain by one process beside the peers and beside the limit
 	$(BIN)/python -m bench --only drain $(ARGS)
 
@@ -142,7 +148,7 @@ faults-long: venv ## the same for a night, with other seeds in every round (SEED
 
 lock: | $(BIN)/python ## remake the lock, keeping its versions (ARGS=--upgrade takes newer ones)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip compile pyproject.toml systems/pyproject.toml --quiet --all-extras --group dev --universal \
+	$(BIN)/uv pip compile pyproject.toml systems/pyproject.toml --quiet --all-extras --group dev --universal --no-strip-extras \
 	    --python-version 3.11 --no-emit-package rowmill --generate-hashes --custom-compile-command "make lock" $(ARGS) \
 	    --output-file $(LOCK)
 
