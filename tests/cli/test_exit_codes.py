@@ -35,14 +35,26 @@ CALLS: dict[str, list[str]] = {
     "systems entities migrate": [], "systems entities work": [], "systems entities serve": ["--port", "0"],
     "systems entities link": ["names.csv", "--column", "name"],
     "systems entities kb build": ["a.csv", "b.kb"], "systems entities kb search": ["Ada"],
+    "systems companies migrate": [], "systems companies work": [], "systems companies serve": ["--port", "0"],
+    "systems companies resolve": ["names.csv", "--column", "name"], "systems companies process": [],
+    "systems companies stats": [], "systems companies requeue": ["--failed"], "systems companies export": [],
+    "systems companies rotate-salt": ["--execute"],
+    "systems companies review": [], "systems companies review choose": ["1", "2"],
+    "systems companies review none": ["1"],
+    "systems companies mappings import": ["names.csv"], "systems companies mappings export": [],
+    "systems companies mappings conflicts": [], "systems companies mappings decide": ["1", "2"],
+    "systems companies targets list": [], "systems companies targets add": ["policies", "company_id"],
+    "systems companies targets remove": ["policies", "company_id"], "systems companies targets sweep": [],
 }  # fmt: skip
 """How each command is called rightly."""
 WITHOUT_DATABASE = {"sql", "systems entities kb build", "systems entities kb search"}
 WITHOUT_JSON = {
     "work", "systems intake serve", "systems intake work", "systems entities serve", "systems entities work",
-    "systems entities link",
+    "systems entities link", "systems companies serve", "systems companies work", "systems companies export",
+    "systems companies mappings export",
 }  # fmt: skip
-NOT_MIGRATED = {"adopt": 5, "doctor": 5, "grants": 0, "systems intake migrate": 0, "systems entities migrate": 0}
+NOT_MIGRATED = {"adopt": 5, "doctor": 5, "grants": 0, "systems intake migrate": 0, "systems entities migrate": 0,
+                "systems companies migrate": 0}  # fmt: skip
 """Those that look at, or make, what is missing; of all others, 4."""
 
 
@@ -64,7 +76,9 @@ def called(name: str, url: str) -> int:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of its own to stand in."""
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith(("ROWMILL_", "DATABASE_", "INTAKE_", "ENTITIES_"))]:
+    for name in [
+        name for name in os.environ if name.startswith(("ROWMILL_", "DATABASE_", "INTAKE_", "ENTITIES_", "WDH_"))
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("INTAKE_STORAGE", str(tmp_path / "files"))
     monkeypatch.syspath_prepend(str(ROOT))
@@ -156,9 +170,10 @@ def test_json_is_one_document_and_all_that_is_on_stdout(
     assert isinstance(json.loads(shown.out), dict)
 
 
-LONG = {"work": 0, "systems intake work": 0, "systems entities work": 0} | dict.fromkeys(
+LONG = {"work": 0, "systems intake work": 0, "systems entities work": 0, "systems companies work": 0} | dict.fromkeys(
     ["drain", "watch", "reconcile", "stats", "requeue", "prune", "rescue", "migrate", "adopt", "doctor", "demo",
-     "outbox list", "systems intake ingest", "systems intake migrate", "systems entities link"], 130,
+     "outbox list", "systems intake ingest", "systems intake migrate", "systems entities link",
+     "systems companies resolve", "systems companies process", "systems companies mappings import"], 130,
 )  # fmt: skip
 """What may take long. A worker that is told to stop has done what it was asked to."""
 

@@ -1,5 +1,6 @@
 """Every snippet of the documentation runs, and does what its page says."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from rowmill import testing
+from rowmill.cli.main import run as main
 from tests.docs.pages import block_of, pages_with_python, run_page
 
 
@@ -144,3 +146,30 @@ async def test_the_reconciliation_of_the_guide_finds_and_mends(tmp_path: Path) -
         guide["objects"].names.clear()
         report = await guide["documents"].run()
         assert [one.inventory for one in report.unreadable] == ["objects"]
+
+
+def test_the_page_of_companies_does_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "docs/systems/companies.md"
+    monkeypatch.chdir(tmp_path)
+    for setting in ("WDH_DATABASE_URL", "ROWMILL_DATABASE_URL", "DATABASE_URL"):
+        monkeypatch.delenv(setting, raising=False)
+    monkeypatch.setenv("WDH_TEMP_ID_SALT", "a salt of this test")
+    Path("register.csv").write_text(block_of(name, "csv"))
+    promised = block_of(name, "text")
+    Path("policies.csv").write_text("".join(f"{line.rsplit(',', 4)[0]}\n" for line in promised.splitlines()))
+    command = (
+        "systems companies resolve policies.csv --column customer --companies-file register.csv --out resolved.csv"
+    )
+    assert main(command.split()) == 0
+    written = Path("resolved.csv").read_text()
+    assert re.sub("IN_[A-Z2-7]{16}", "IN_", written) == re.sub("IN_[A-Z2-7]{16}", "IN_", promised)
+
+    page = run_page(name)
+    page["companies"].engine.dispose()
+    assert (page["first"].company_id, page["first"].rung) == ("600001", "cache")
+    assert (page["second"].temporary, page["second"].reason) == (True, "enqueued")
+    assert page["policies"]["company_id_rung"].tolist() == ["cache", "queue"]
+    assert page["planned"].due == 2
+    assert "QueueStats(pending=3, processing=0, done=2, failed=0, exact=True) 3" in capsys.readouterr().out

@@ -27,6 +27,15 @@ def test_a_plain_queue_imports_no_capability() -> None:
     assert out.strip() == "[]"
 
 
+def test_no_tool_of_others_is_imported_with_rowmill() -> None:
+    out = run(
+        "import sys, rowmill, rowmill.integrations, rowmill.cli.main\n"
+        "print([name for name in ('alembic', 'dagster') if name in sys.modules])"
+    )
+
+    assert out.strip() == "[]"
+
+
 def test_a_submodule_is_an_attribute_of_the_package() -> None:
     out = run(
         "import rowmill as rm\n"

@@ -4,6 +4,7 @@
 | --- | --- |
 | documents | reads files of many formats into pages of text, in an isolated process |
 | texts | detects encodings, and delimiters of CSV |
+| sheets | reads CSV files of any size, in any encoding |
 | objects | stores files in a folder or in S3 |
 | services | calls HTTP services within limits of the whole fleet, and caches what they answer |
 | models | chat and embeddings of an OpenAI-compatible server |
