@@ -1,5 +1,6 @@
 """The job, the schedule and the sensor of companies, in Dagster."""
 
+import asyncio
 import importlib.util
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill_systems.companies import orchestration
+from rowmill_systems.companies.companies import Companies
+from rowmill_systems.companies.lookup_queue import LookupQueue
 from rowmill_systems.companies.models import SCHEMA, tables_of
 from rowmill_systems.companies.settings import CompaniesSettings
 from tests.integrations.dagster.processes import environment, start
@@ -238,3 +241,30 @@ def test_the_settings_of_companies_do_not_import_dagster() -> None:
     code = "import sys, rowmill_systems.companies.settings; print('dagster' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+def test_the_job_resolves_what_waits_by_a_file_of_companies(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C6: the real service and queue, from the environment alone."""
+    (tmp_path / "known.csv").write_text("id,name\nC1,Acme Ltd\n")
+    given = {"WDH_DATABASE_URL": database_url, "WDH_TEMP_ID_SALT": "a salt", "WDH_PROVIDERS": "file",
+             "WDH_COMPANIES_FILE": str(tmp_path / "known.csv")}  # fmt: skip
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    companies = Companies(CompaniesSettings())
+    asyncio.run(companies.migrate())
+    with companies.engine.begin() as connection:
+        LookupQueue(connection, companies.settings, salts=companies.salts).enqueue_many(["Acme Ltd", "Nobody Ltd"])
+    job = orchestration.process_company_lookup_queue_job
+
+    planned = job.execute_in_process(run_config={"ops": {OP: {"config": {"plan_only": True}}}}).output_for_node(OP)
+    done = job.execute_in_process().output_for_node(OP)
+
+    assert (planned["plan_only"], planned["due"], planned["done"]) == (True, 2, 0)
+    assert (done["done"], done["no_match"], done["pending_count"]) == (1, 1, 0)
+    c = companies.tables.requests.c
+    with companies.engine.connect() as connection:
+        found = connection.execute(sa.select(c.raw_name, c.resolved_company_id).order_by(c.id)).all()
+    companies.engine.dispose()
+    assert found == [("Acme Ltd", "C1"), ("Nobody Ltd", None)]
