@@ -134,7 +134,7 @@ def check_salts(connection: sa.Connection, tables: CompaniesTables, salts: Salts
     raise SaltMismatch(
         "the temporary ids in this database were made with another salt. Set WDH_TEMP_ID_SALT to that one. To change "
         "the salt, set WDH_TEMP_ID_SALT to the new one and WDH_TEMP_ID_SALT_PREVIOUS to the old one, and rewrite the "
-        "ids: python -m rowmill_systems.companies.jobs --rotate-salt --execute"
+        "ids: rowmill systems companies rotate-salt --execute"
     )
 
 
