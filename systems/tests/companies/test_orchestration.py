@@ -190,7 +190,6 @@ def test_the_sensor_is_off_by_default(ticks: Ticks, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_database_that_is_away_is_a_skipped_tick(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, "lookup_queue", LookupQueue=LookupQueueStandIn)
     monkeypatch.setenv("WDH_ENRICHMENT_SENSOR_ENABLED", "true")
     monkeypatch.setenv("DATABASE_URL", "postgresql://nobody:secret@127.0.0.1:1/nowhere")
 

@@ -60,7 +60,7 @@ async def test_another_salt_is_refused_and_the_way_is_named(database_url: str) -
     async with companies_on(database_url) as harness:
         await harness.enqueue("Acme")
     other = Companies(settings_for(database_url, temp_id_salt="another"))
-    with pytest.raises(SaltMismatch, match="--rotate-salt"):
+    with pytest.raises(SaltMismatch, match="rotate-salt --execute"):
         async with other.opened():
             pytest.fail("it was opened")
     both = Companies(settings_for(database_url, temp_id_salt="another", temp_id_salt_previous=SALT))

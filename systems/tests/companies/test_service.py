@@ -170,7 +170,7 @@ def test_the_job_rotates_the_salt(
         enqueue(companies, "Acme")
         monkeypatch.setenv("WDH_TEMP_ID_SALT", "new")
         assert jobs.main(["--queue", "--execute"]) == Exit.USAGE
-        assert "--rotate-salt" in capsys.readouterr().err
+        assert "rotate-salt --execute" in capsys.readouterr().err
         monkeypatch.setenv("WDH_TEMP_ID_SALT_PREVIOUS", SALT)
         assert jobs.main(["--rotate-salt"]) == Exit.USAGE
         assert jobs.main(["--rotate-salt", "--execute"]) == Exit.OK

@@ -4,9 +4,10 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill_systems.companies.companies import Companies
-from rowmill_systems.companies.mappings import LONGEST_COMPANY_ID, CompanyMappingRepository, ConflictGone
+from rowmill_systems.companies.company_ids import checked_id
+from rowmill_systems.companies.mappings import CompanyMappingRepository, ConflictGone
 from rowmill_systems.companies.reviews import decide
-from rowmill_systems.companies.write_back import resolve_names, write_back
+from rowmill_systems.companies.write_back import ResolvedName, resolve_names, write_back
 from rowmill_systems.parts.values import storable
 
 LONGEST_DECIDER = 100
@@ -26,6 +27,7 @@ def decide_review(
     if company_id is None:
         return 0
     old_ids = companies.salts.temp_ids(decision.normalized_name) | set(decision.temp_ids)
+    _call_back(connection, companies, decision.normalized_name, company_id)
     return write_back(connection, companies.tables, dict.fromkeys(old_ids, company_id), companies.log).rows
 
 
@@ -43,15 +45,9 @@ def decide_conflict(connection: sa.Connection, companies: Companies, conflict_id
     if match_type != "company_name":
         return 0
     names, decider = {alias: company_id}, storable(by)[:LONGEST_DECIDER]
-    return resolve_names(connection, companies.tables, companies.salts, names, companies.log, resolved_by=decider).rows
-
-
-def checked_id(company_id: str) -> str:
-    """Return a company id without spaces around it. Raises BadRequest if it is none."""
-    found = company_id.strip()
-    if not 0 < len(found) <= LONGEST_COMPANY_ID or found != storable(found):
-        raise rm.errors.BadRequest(f"a company id has 1 to {LONGEST_COMPANY_ID} characters that can be stored")
-    return found
+    report = resolve_names(connection, companies.tables, companies.salts, names, companies.log, resolved_by=decider)
+    _call_back(connection, companies, alias, company_id)
+    return report.rows
 
 
 # served by: uq_company_conflicts
@@ -64,3 +60,13 @@ def _ids_of(connection: sa.Connection, companies: Companies, conflict_id: int) -
     same = sa.and_(table.c.match_type == alias.match_type, table.c.alias == alias.alias)
     found = connection.execute(sa.select(table.c.company_id, table.c.other_company_id).where(same))
     return sorted({each for pair in found for each in pair})
+
+
+# served by: ix_enrichment_requests_name
+def _call_back(connection: sa.Connection, companies: Companies, name: str, company_id: str) -> None:
+    """Call what was registered with `on_resolved` for the requests of a name that are resolved to this company."""
+    c = companies.tables.requests.c
+    wanted = sa.select(
+        c.id, c.raw_name, c.normalized_name, c.temp_id, c.resolved_company_id, c.resolved_by, c.confidence
+    ).where(c.normalized_name == name, c.resolved_company_id == company_id)
+    companies.call_back(connection, [ResolvedName(*row, None) for row in connection.execute(wanted)])

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import rowmill as rm
+from rowmill_systems.companies.company_ids import is_company_id
 from rowmill_systems.companies.providers.port import (
     LONGEST_NAME,
     Answer,
@@ -180,7 +181,12 @@ class ProviderChain:
             else:
                 self._judge(provider.name, lookup, answer)
 
-    def _judge(self, provider: str, lookup: "NameLookup", candidates: Sequence[CompanyCandidate]) -> None:
+    def _judge(self, provider: str, lookup: "NameLookup", found: Sequence[CompanyCandidate]) -> None:
+        candidates = [each for each in found if is_company_id(each.company_id)]
+        if found and not candidates:
+            error = rm.TransientError(f"{provider} answers with companies that have no usable id", code="bad_answer")
+            lookup.failures.append((provider, error))
+            return
         judged = judge_candidates(lookup.name, candidates, provider)
         lookup.judged += [each for each in judged if each.match.verdict is not MatchVerdict.DIFFERENT]
         good = [each for each in judged if self._is_good(each.match) and _forms_agree(lookup.name, each.name)]

@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session
 
 import rowmill as rm
 from rowmill_systems.companies.clock import now
+from rowmill_systems.companies.company_ids import checked_id
 from rowmill_systems.companies.index_plans import index_plans
 from rowmill_systems.companies.logs import EventLog
 from rowmill_systems.companies.mappings import CachedAnswer, CompanyMappingRepository
@@ -260,8 +261,10 @@ class LookupQueue:
     ) -> bool:
         """Resolve a request: it is done, the answer is remembered, and rows of target tables get the real id.
 
-        Return False, with nothing changed, if somebody else has the request by now.
+        Return False, with nothing changed, if somebody else has the request by now. Raises BadRequest if the id is
+        none: a name that nobody knows is marked as failed.
         """
+        company_id = checked_id(company_id)
         row = self._settle(
             request, status=DONE, resolved_company_id=company_id, resolved_by=resolved_by, confidence=confidence,
             outcome="accepted", last_error=None, finished_at=now(self._dialect),

@@ -21,10 +21,10 @@ from typing import Any, BinaryIO, TextIO, get_args
 import sqlalchemy as sa
 
 import rowmill as rm
+from rowmill_systems.companies.company_ids import LONGEST_COMPANY_ID
 from rowmill_systems.companies.mapping_sql import days_from_now
 from rowmill_systems.companies.mappings import (
     LONGEST_ALIAS,
-    LONGEST_COMPANY_ID,
     CompanyMappingRepository,
     alias_of,
     batched,

@@ -21,8 +21,10 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 import rowmill as rm
+from rowmill_systems.companies.company_ids import LONGEST_COMPANY_ID
 from rowmill_systems.companies.mapping_sql import SEPARATOR, days_from_now, mapping_sql
-from rowmill_systems.companies.models import INTERNAL, TIERS, MatchType, tables_of
+from rowmill_systems.companies.models import INTERNAL, PERSON, TIERS, MatchType, tables_of
+from rowmill_systems.companies.salts import Salts, check_salts
 from rowmill_systems.companies.settings import CompaniesSettings
 from rowmill_systems.companies.temp_ids import LONGEST_NAME, LONGEST_RAW_NAME, normalize_for_temp_id, temp_id
 from rowmill_systems.parts.database import in_utc, upsert_into
@@ -35,7 +37,6 @@ ROWS_AT_ONCE = 500
 """Rows in one INSERT with a parameter for each value: databases allow some ten thousand parameters."""
 LONGEST_ALIAS = LONGEST_NAME
 """Characters. An entry of PostgreSQL's indexes has at most 2,704 bytes."""
-LONGEST_COMPANY_ID = 100
 UNFIT = re.compile("[\x00\x1f\ud800-\udfff]")
 """What not every database stores, and what separates names in a batch."""
 CODES: frozenset[MatchType] = frozenset(("plan_code", "account_number"))
@@ -138,7 +139,7 @@ class CompanyMappingRepository:
         self.settings = settings
         dialect = self.connection.dialect.name
         self.tables, self._sql = tables_of(dialect), mapping_sql(dialect)
-        self._salt = salt or settings.temp_id_salt.get_secret_value()
+        self._salt = (salt or settings.temp_id_salt.get_secret_value()).strip()
         self._hashed = lru_cache(BATCH)(partial(temp_id, salt=self._salt))  # a request and its answer need the same one
         self._believed = {"cache_days": settings.cache_days, "no_match_days": settings.cache_no_match_days}
 
@@ -230,12 +231,24 @@ class CompanyMappingRepository:
                     wanted.setdefault(name, raw)
                 else:
                     refused += 1
+            if again:
+                self._expire(list(wanted))
             counts = dict.fromkeys(("new", "pending", "processing", "done", "failed"), 0)
             for status in self.open_requests(wanted, again=again).values():
                 counts[status] += 1
             open_before = counts["pending"] + counts["processing"]
             result += EnqueueResult(counts["new"], open_before, counts["done"], counts["failed"], refused)
         return result
+
+    def _expire(self, names: Sequence[str]) -> None:
+        """Let cached answers of providers hold no longer. What people decided stays."""
+        c = self.tables.mappings.c
+        for some in batched(names, ROWS_AT_ONCE):
+            self.connection.execute(
+                sa.update(self.tables.mappings)
+                .where(c.alias.in_(some), c.match_type == "company_name", c.source.not_in([INTERNAL, PERSON]))
+                .values(expires_at=sa.func.now())
+            )
 
     def open_requests(self, wanted: Mapping[str, str], *, again: bool = False) -> dict[str, str]:
         """Insert requests for raw names, given by their normalised names.
@@ -312,6 +325,11 @@ class CompanyMappingRepository:
         if names:
             rows = json.dumps(sorted(names.items()))
             self.connection.execute(self._sql.count_rungs, {"rows": rows})
+
+    def check_salt(self) -> None:
+        """Raise SaltMismatch if the ids of this database were made with another salt."""
+        previous = self.settings.temp_id_salt_previous.get_secret_value().strip()
+        check_salts(self.connection, self.tables, Salts(self._salt, previous))
 
     def temp_id(self, normalized_name: str) -> str:
         """Return the temporary id of a normalised name. Raises NoSalt."""

@@ -17,6 +17,8 @@ TIERS: tuple[MatchType, ...] = ("plan_code", "account_number", "hardcode", "acco
 """Kinds of internal mappings, the strongest first."""
 INTERNAL = "internal"
 """The source of a mapping that people made. Any other source is the name of a provider: a cached answer."""
+PERSON = "person"
+"""The source of a person's "none of the candidates"."""
 NO_COMPANY = None
 """The company id of a cached "no match"."""
 

@@ -31,14 +31,16 @@ def process_company_lookup_queue(*, batch_size: int, plan_only: bool) -> object:
 
 def count_pending() -> int:
     """Return how many requests are pending."""
-    from rowmill_systems.companies.lookup_queue import LookupQueue
+    from rowmill_systems.companies.lookup_queue import CAP, LookupQueue
 
-    engine = rm.Mill(CompaniesSettings().database_url).store.sync_engine
+    settings = CompaniesSettings()
+    engine = rm.Mill(settings.database_url).store.sync_engine
     try:
         with engine.connect() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(sa.text(f"SET LOCAL statement_timeout = '{COUNT_SECONDS}s'"))
-            return LookupQueue(connection).get_queue_depth("pending")
+            most = max(CAP, settings.enrichment_queue_threshold + 1)
+            return LookupQueue(connection, settings).get_queue_depth("pending", at_most=most)
     finally:
         engine.dispose()
 

@@ -26,11 +26,11 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from rowmill_systems.companies.company_ids import LONGEST_COMPANY_ID
 from rowmill_systems.companies.lookup import CallBudget, LookupDecision, LookupOutcome, ProviderChain
 from rowmill_systems.companies.mappings import (
     BATCH,
     LONGEST_ALIAS,
-    LONGEST_COMPANY_ID,
     CachedAnswer,
     CompanyMappingRepository,
     KnownName,
@@ -137,7 +137,10 @@ class CompanyIdResolver:
         `keep_counts`: add the counts by rung to today's in the database.
         """
         self.mappings = CompanyMappingRepository(connection, settings, salt=salt)
-        self.mappings.temp_id("salt")  # without a salt, it fails here and not in the middle of a pipeline
+        # Without a salt, or with another one, it fails here and not in the middle of a pipeline: ids of another salt
+        # would never be replaced.
+        self.mappings.temp_id("salt")
+        self.mappings.check_salt()
         self.settings = settings
         self.providers = providers
         self.budget = CallBudget(settings.eqc_sync_budget)

@@ -7,17 +7,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from rowmill_systems.companies.company_ids import LONGEST_COMPANY_ID
 from rowmill_systems.companies.lookup import JudgedCandidate, LookupDecision
 from rowmill_systems.companies.mapping_sql import days_from_now
-from rowmill_systems.companies.mappings import LONGEST_COMPANY_ID, CompanyMappingRepository
-from rowmill_systems.companies.models import CompaniesTables
+from rowmill_systems.companies.mappings import CompanyMappingRepository
+from rowmill_systems.companies.models import PERSON, CompaniesTables
 from rowmill_systems.companies.settings import CompaniesSettings
 from rowmill_systems.parts.database import in_utc, upsert_into
 from rowmill_systems.parts.values import storable
 
 MOST_CANDIDATES = 20
-PERSON = "person"
-"""The source of the cached answer "none of them"."""
 
 WriteBack = Callable[[sa.Connection, Mapping[str, str]], object]
 """Called with real ids by temporary ids, in the same transaction."""

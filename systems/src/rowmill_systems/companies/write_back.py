@@ -201,6 +201,15 @@ def write_back(
         except sa.exc.DBAPIError as error:
             if error.connection_invalidated:
                 raise
+            if isinstance(error, (sa.exc.IntegrityError, sa.exc.DataError)) and len(replacements) > 1:
+                # One id that the table refuses must not keep the others from their rows.
+                one_by_one = [
+                    write_back(connection, tables, {old: new}, log, targets=[target], wait=wait)
+                    for old, new in replacements.items()
+                ]
+                rows += sum(each.rows for each in one_by_one)
+                failed += list(dict.fromkeys(name for each in one_by_one for name in each.failed))
+                continue
             code = _code(error)
             failed.append(f"{target.table_name}.{target.column_name}")
             log.warning("company_target_failed", target=failed[-1], code=code)
@@ -244,7 +253,7 @@ def _replace_on_postgres(
     column = table.c[target.column]
     old = sa.bindparam("old_ids", list(replacements), ARRAY(sa.Text))
     new = sa.bindparam("new_ids", list(replacements.values()), ARRAY(sa.Text))
-    pairs = sa.func.unnest(old, new).table_valued("old_id", "new_id").render_derived(name="pairs")
+    pairs = sa.func.unnest(old, new).table_valued("old_id", "new_id").render_derived(name="rowmill_pairs")
     place: sa.ColumnClause[Any] = sa.column("ctid", _selectable=table)
     chosen = sa.select(place).where(column == sa.any_(old)).limit(most).with_for_update(skip_locked=not wait)
     # As an array, which is made once: PostgreSQL may run a joined sub-query again, and change more than the limit.
@@ -264,7 +273,10 @@ def _replace_on_sqlite(
     column = quote(target.column)
     pairs = "SELECT json_extract(value, '$[0]') AS old_id, json_extract(value, '$[1]') AS new_id FROM json_each(?)"
     given: list[Any] = [json.dumps(list(replacements.items()))]
-    statement = f"UPDATE {table} SET {column} = pairs.new_id FROM ({pairs}) AS pairs WHERE {column} = pairs.old_id"  # noqa: S608
+    statement = (
+        f"UPDATE {table} SET {column} = rowmill_pairs.new_id FROM ({pairs}) AS rowmill_pairs "  # noqa: S608
+        f"WHERE {table}.{column} = rowmill_pairs.old_id"
+    )
     if _has_row_numbers(connection, target):
         statement += (
             f" AND {table}._rowid_ IN (SELECT _rowid_ FROM {table} WHERE {column} IN "  # noqa: S608
@@ -296,19 +308,20 @@ def resolve_names(
     """Give normalised names their companies, as after a person's decision: their requests are done, and targets get
     the real ids.
 
-    A request that somebody looks up at this moment stays with them.
+    A worker that looks one of them up at this moment loses its lease: what a person says holds.
     """
     requests = tables.requests
     replacements: dict[str, str] = {}
     current = now(connection.dialect.name)
     for name, company_id in companies.items():
-        unresolved = sa.and_(requests.c.resolved_company_id.is_(None), requests.c.status != "processing")
+        unresolved = requests.c.resolved_company_id.is_(None)
         found = connection.execute(
             sa.update(requests)
             .where(requests.c.normalized_name == name, unresolved)
             .values(
                 status="done", resolved_company_id=company_id, resolved_by=resolved_by, confidence=confidence,
-                outcome="accepted", last_error=None, finished_at=current, updated_at=current,
+                outcome="accepted", last_error=None, next_retry_at=None, lease=None, leased_until=None,
+                finished_at=current, updated_at=current,
             )
             .returning(requests.c.temp_id)
         )  # fmt: skip
@@ -353,7 +366,7 @@ def _sweep(
     since: datetime | None,
     page: int,
 ) -> WriteBackReport:
-    rows = 0
+    rows, failed = 0, dict[str, None]()
     for resolved in _resolved_pages(engine, tables, since, page):
         replacements: dict[str, str] = {}
         for request in resolved:  # the newest first: of two answers for a name, that one holds
@@ -363,11 +376,10 @@ def _sweep(
             with engine.begin() as connection:
                 report = write_back(connection, tables, replacements, log, targets=[target])
             rows += report.rows
-            if report.failed:
-                return WriteBackReport(rows, report.failed)
-            if report.rows < ROWS:
+            failed |= dict.fromkeys(report.failed)
+            if report.failed or report.rows < ROWS:
                 break
-    return WriteBackReport(rows)
+    return WriteBackReport(rows, tuple(failed))
 
 
 # served by: ix_enrichment_requests_resolved

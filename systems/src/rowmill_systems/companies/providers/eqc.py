@@ -113,6 +113,12 @@ class EqcProvider:
             if "token" in str(answer["error"]).casefold():
                 raise self._service.switch_off(f"{self.name} says that the token is not valid")
             raise self._service.bad_answer("answers with an error")
+        if isinstance(answer, dict):
+            code = answer.get("code", answer.get("status"))
+            if str(code) in ("401", "403"):
+                raise self._service.switch_off(f"{self.name} says that the token is not valid")
+            if answer.get("success") is False or (isinstance(code, int) and code >= 400):
+                raise self._service.bad_answer("answers with an error")
         inner = answer.get("data", answer) if isinstance(answer, dict) else answer
         if isinstance(inner, dict) and "list" in inner:
             inner = [] if inner["list"] is None else inner["list"]
