@@ -8,7 +8,7 @@ MOMENT = sa.DateTime(timezone=True)
 
 
 def now(dialect: str, seconds: float = 0.0) -> "sa.ColumnElement[datetime]":
-    """Return the database's time, so many seconds from now, also within a long transaction."""
+    """Return the time of the database plus `seconds`, also within a long transaction."""
     if dialect == "postgresql":
         shifted = f"(statement_timestamp() + {float(seconds)!r} * interval '1 second')"
         return sa.literal_column(shifted, MOMENT)

@@ -59,7 +59,7 @@ class Companies:
         return begin_run(self.settings, self._providers, until=until)
 
     def set_batch_size(self, size: int) -> None:
-        """Let workers that start from now on take so many requests at a time."""
+        """Set how many requests a worker that starts from now on takes at a time."""
         if size != self.batch_size:
             processing.handle(self, size)
             self.batch_size = size
@@ -111,7 +111,7 @@ class Companies:
         try:
             salts = self.salts
         except rm.errors.BadRequest:
-            return  # whoever migrates a server's tables need not know the secret; a run fills them in
+            return  # a migration does not need the secret; the next run fills them in
         await self.check_salts()
         while await self.mill.run(lambda connection: fill_temp_ids(connection, self.tables, salts)):
             pass

@@ -111,7 +111,7 @@ class QueueDepth(int):
 
 
 def calculate_next_retry_at(attempts: int, now: datetime | None = None) -> datetime:
-    """Return when a request is tried again after so many attempts: 1, 5, 15 minutes later; the last wait repeats."""
+    """Return when a request is tried again after this number of attempts: 1, 5, 15 minutes later; the last repeats."""
     return (now or datetime.now(UTC)) + timedelta(seconds=backoff()(max(attempts, 1)))
 
 

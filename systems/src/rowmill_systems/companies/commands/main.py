@@ -292,7 +292,7 @@ def export(
     ] = None,
     database_url: UrlOption = None,
 ) -> None:
-    """Write what was resolved, when and by whom, as CSV.
+    """Write what was resolved as CSV, with the time and the source.
 
     \b
     Example:

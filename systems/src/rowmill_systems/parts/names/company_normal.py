@@ -350,7 +350,7 @@ def _base(letter: str) -> str:
     return "".join(_SPECIAL.get(part, part) for part in parts if not unicodedata.combining(part))
 
 
-class _Folded(dict[int, str]):
+class _NormalLetters(dict[int, str]):
     """A table for `str.translate`, filled on demand. Alphabets are remembered; Chinese characters are too many."""
 
     def __missing__(self, code: int) -> str:
@@ -442,7 +442,7 @@ _ASCII = {code: " " if not chr(code).isalnum() else chr(code) for code in range(
     ord("'"): "", ord("`"): "", ord("+"): " plus ", ord("#"): " sharp ", ord("%"): " percent ",
     ord("@"): " at ",
 }  # fmt: skip
-_FOLDED = _Folded()
+_FOLDED = _NormalLetters()
 _SIMPLIFIED = _Simplified()
 _FORM_DATA = data("legal_forms.toml")
 _NORMAL = company_words()["normal"]
