@@ -34,8 +34,8 @@ class Site:
 
     def call(self, verb: str, *numbers: int) -> dict[str, Any]:
         """Run a command to its end. Return its output."""
-        command = [*self.peer.command(), verb, self.url, *map(str, numbers)]
-        environment = self.peer.environment(str(self.folder))
+        command = self.peer.command_of(verb, self.url, *numbers)
+        environment = self.peer.environment(str(self.folder), self.url)
         ran = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, env=environment, cwd=ROOT)
         if ran.returncode:
             raise SystemExit(f"{self.peer.name} {verb} failed:\n{ran.stderr[-2000:]}")
@@ -45,8 +45,8 @@ class Site:
     @contextmanager
     def running(self, verb: str, *numbers: int, processes: int = 1) -> Iterator[list[subprocess.Popen[bytes]]]:
         """Start processes of a command that does not end by itself. Kill them at the end of the block."""
-        command = [*self.peer.command(), verb, self.url, *map(str, numbers)]
-        environment = self.peer.environment(str(self.folder))
+        command = self.peer.command_of(verb, self.url, *numbers)
+        environment = self.peer.environment(str(self.folder), self.url)
         with (self.folder / f"{verb}.log").open("ab") as log:
             started = [
                 subprocess.Popen(command, env=environment, cwd=ROOT, stdout=log, stderr=log) for _ in range(processes)

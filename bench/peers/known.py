@@ -1,8 +1,10 @@
 """The peers, and how each is run."""
 
 import os
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from bench import environments
 from bench.environments import HERE, ROOT
@@ -19,10 +21,22 @@ class Peer:
     slow: bool = False
     """Whether it is slower than a few thousand jobs per second. It then gets fewer jobs; its rate does not depend on
     their number."""
+    work: tuple[str, ...] = ()
+    """The command of its worker, if that is not the program's own. It finds its database in DATABASE_URL."""
 
-    def environment(self, folder: str) -> dict[str, str]:
+    def command_of(self, verb: str, url: str, *numbers: int) -> list[str]:
+        if verb == "work" and self.work:
+            return list(self.work)
+        return [*self.command(), verb, url, *map(str, numbers)]
+
+    def environment(self, folder: str, url: str) -> dict[str, str]:
+        """Return the environment of its processes. They keep bytecode, as installed packages have it: a worker that
+        compiles its modules starts later and takes more memory."""
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         return {
-            **os.environ,
+            **inherited,
+            "DATABASE_URL": url,
+            "PYTHONPYCACHEPREFIX": str(environments.ENVIRONMENTS / "bytecode"),
             "BENCH_FOLDER": folder,
             "PYTHONPATH": str(ROOT),
             "NODE_PATH": str(environments.ENVIRONMENTS / "node" / "node_modules"),
@@ -44,10 +58,17 @@ def rowmill(shape: str, table: str = "bench_narrow", words: Sequence[str] = ("qu
     return Peer(f"rowmill {shape}", program("rowmill_peer", "--shape", shape), unfinished(table, *words))
 
 
+def rowmill_work(app: str) -> tuple[str, ...]:
+    return (str(Path(sys.executable).with_name("rowmill")), "work", app, "--log-level", "warning")
+
+
 NARROW = unfinished("bench_narrow", "queued", "processing")
 WIDE = unfinished("bench_wide", "queued", "processing")
 
 ROWMILL = Peer("rowmill", program("rowmill_peer"), NARROW)
+ROWMILL_WORK = replace(ROWMILL, work=rowmill_work("bench.worker_app:mill"))
+ROWMILL_WORK_ORM = replace(ROWMILL, name="rowmill orm class", work=rowmill_work("bench.worker_orm_app:mill"))
+"""The workers that users start. Those of `rowmill_peer` are programs of its own, without the command line."""
 ROWMILL_WIDE = Peer("rowmill wide", program("rowmill_peer", "--shape", "wide"), WIDE)
 ROWMILL_LATENCY = Peer("rowmill", program("rowmill_peer", "--shape", "latency"), NARROW)
 RAW = Peer("raw", program("raw_peer"), NARROW)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from rowmill.mill import Mill, Queue
 from rowmill.model.errors import PermanentError, RateLimited, RowmillError, TransientError
 from rowmill.model.lease import Batch, Lease
-from rowmill.model.mixin import QueueMixin
 from rowmill.model.outcome import Cancel, Dead, Done, Outcome, RetryLater
 from rowmill.model.queue import Columns, CrashCodes, Order, OrderPerKey, Retention
 from rowmill.model.retry import Retry, days, exponential, fixed, hours, minutes, seconds, steps
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from rowmill import schedules as schedules
     from rowmill import typing as typing
     from rowmill import worker as worker
+    from rowmill.model.mixin import QueueMixin
 
 __version__ = "0.1.0"
 
@@ -71,9 +71,12 @@ if not TYPE_CHECKING:  # a type checker would take it for a sign that any name e
 
     def __getattr__(name: str) -> Any:
         """Import a submodule at its first use: a worker starts sooner without those that its application does not use.
-        For a name that left the root, raise AttributeError that says where it is, or what it is called now."""
+        So with QueueMixin, which needs the ORM. For a name that left the root, raise AttributeError that says where it
+        is, or what it is called now."""
         if name in SUBMODULES:
             return import_module(f"{__name__}.{name}")
+        if name == "QueueMixin":
+            return import_module(f"{__name__}.model.mixin").QueueMixin
         if name in RENAMED:
             raise AttributeError(f"rowmill.{name} is called rowmill.{RENAMED[name]} now", name=name)
         for module in () if name.startswith("_") else SUBMODULES:

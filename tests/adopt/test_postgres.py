@@ -2,6 +2,7 @@
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.util import greenlet_spawn
 
 import rowmill as rm
 from rowmill.adopt import AdoptionFailed, AdoptOptions, StepKind, carry_out
@@ -234,7 +235,7 @@ async def test_times_without_a_zone_in_a_database_that_is_not_at_utc_are_pointed
     name = await postgres.value("SELECT current_database()")
     await postgres.sql(f"ALTER DATABASE {name} SET timezone = 'Asia/Shanghai'")
     assert isinstance(postgres.store, PostgresStore)
-    await postgres.store.upkeep.dispose()
+    await greenlet_spawn(postgres.store.upkeep.dispose)
 
     found = await postgres.look("jobs")
 

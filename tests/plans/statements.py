@@ -318,7 +318,7 @@ class Recorder:
 async def recorded(mill: Mill, work: Callable[[Mill], Any]) -> list[Recorded]:
     recorder = Recorder()
     assert isinstance(mill.store, PostgresStore)
-    engine = mill.store.upkeep.sync_engine
+    engine = mill.store.upkeep
     event.listen(engine, "before_cursor_execute", recorder)
     try:
         await work(mill)

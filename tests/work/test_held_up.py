@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.util import greenlet_spawn
 
 from rowmill import Lease, Queue
 from rowmill.cli.stats import unwritten
@@ -345,7 +346,7 @@ async def test_a_doctor_names_the_time_out_that_a_batch_can_not_keep(pg_url: str
         await shop.sql(SLOW)
         await shop.sql("CREATE TRIGGER slow BEFORE UPDATE ON job FOR EACH ROW EXECUTE FUNCTION slow()")
         await shop.sql(f"ALTER DATABASE {shop.mill.url.database} SET statement_timeout = '300ms'")
-        await shop.mill.store.upkeep.dispose()  # type: ignore[attr-defined]
+        await greenlet_spawn(shop.mill.store.upkeep.dispose)  # type: ignore[attr-defined]
         unmeasured = [finding for finding in await audit(shop.mill.store, []) if finding.code == "timeout_short"]
 
         @shop.jobs.handler(concurrency=50)

@@ -21,7 +21,6 @@ from rowmill.mill import Mill
 from rowmill.model.errors import RowmillError
 from rowmill.model.lifecycle import GIVEN_BACK, MOVES
 from rowmill.observe.trail import trail
-from rowmill.operator import counts
 from rowmill.store import dsn
 from rowmill.store.port import Disconnected
 from rowmill.worker.report import Report
@@ -162,6 +161,8 @@ class Progress:
 
     async def _ready(self) -> str:
         """Count ready rows up to a bound; "unknown" while the database is unreachable."""
+        from rowmill.operator import counts  # here: a worker without rows needs none of the operator's modules
+
         queues = {station.queue.name: station.queue for station in self._worker.stages}
         store = self._mill.store
         looks = [partial(counts.depth, sql=store.sql(queue), at_least=COUNTED) for queue in queues.values()]

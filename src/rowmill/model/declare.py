@@ -4,16 +4,18 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Table
-from sqlalchemy.orm import Mapper
 
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.queue import READ_ONLY, REQUIRED, Columns, Counts, FinishedOn, Order, OrderPerKey, Retention
 from rowmill.model.states import Vocabulary, Word, as_value
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Mapper
 
 TYPES = {
     "state": "text",
@@ -39,6 +41,8 @@ def inspect_source(source: Any) -> tuple[Table, "Mapper[Any] | None"]:
     """Return the table behind an ORM class or a Table, and its mapper if it has one."""
     if isinstance(source, Table):
         return source, None
+    from sqlalchemy.orm import Mapper  # here, since a worker on a Table does without the ORM
+
     mapper = sa.inspect(source, raiseerr=False)
     if not isinstance(mapper, Mapper):
         name = getattr(source, "__name__", repr(source))

@@ -6,16 +6,18 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
 from enum import Enum, auto
 from threading import Lock
-from typing import Any, Generic, Protocol, TypeVar
-
-from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Session
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from rowmill.model.errors import LeaseLost, TransactionMisused
 from rowmill.model.outcome import Answer, Outcome
 from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
-from rowmill.model.transaction import AsyncBatchTransaction, BatchTransaction
+
+if TYPE_CHECKING:  # sessions belong to the ORM, which is loaded by the first settling() block
+    from sqlalchemy.ext.asyncio import AsyncSession
+    from sqlalchemy.orm import Session
+
+    from rowmill.model.transaction import AsyncBatchTransaction, BatchTransaction
 
 R = TypeVar("R")
 
@@ -59,12 +61,12 @@ def worker_of(lease_token: int) -> int:
     return lease_token >> CLAIM_BITS
 
 
-class SettlingBlock(AbstractAsyncContextManager[AsyncSession], AbstractContextManager[Session], Protocol):
+class SettlingBlock(AbstractAsyncContextManager["AsyncSession"], AbstractContextManager["Session"], Protocol):
     """A transaction of the handler that ends with the fenced completion of its row."""
 
 
 class BatchBlock(
-    AbstractAsyncContextManager[AsyncBatchTransaction], AbstractContextManager[BatchTransaction], Protocol
+    AbstractAsyncContextManager["AsyncBatchTransaction"], AbstractContextManager["BatchTransaction"], Protocol
 ):
     """A transaction of a batch handler that ends with the fenced completion of its rows."""
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Table
-from sqlalchemy.orm import Mapper
 
 from rowmill.model.dead_rows import DeadRowListener
 from rowmill.model.duration import DurationField
@@ -18,6 +17,8 @@ from rowmill.model.option_names import checks_options, listed
 from rowmill.model.states import Step, Vocabulary, Word
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Mapper
+
     from rowmill.model.permits import PermitGate
 
 R = TypeVar("R")

@@ -53,6 +53,18 @@ def insert_of(dialect: str) -> "Callable[[Table], postgresql.Insert | sqlite.Ins
     return sqlite_insert
 
 
+def partial_index(dialect: str, name: str, *parts: Any, where: str, unique: bool = False) -> sa.Index:
+    """Return an index on the rows that meet a condition.
+
+    For every dialect that an index names, SQLAlchemy imports the whole dialect: on PostgreSQL the condition is named
+    for PostgreSQL alone. On SQLite it is named for both: a mill without a URL is on SQLite, and its metadata may be
+    what Alembic compares with a PostgreSQL database.
+    """
+    named = {"postgresql", dialect}
+    condition: dict[str, Any] = {f"{each}_where": as_text(where) for each in named}
+    return sa.Index(name, *parts, unique=unique, **condition)
+
+
 def raw_key(sql: QueueSql) -> list["sa.ColumnElement[Any]"]:
     """Return the key columns without type conversion, as the driver gives them. See `RowLoader.raw_key`."""
     return [sa.literal_column(f"{sql.table}.{name}") for name in sql.keys]

@@ -43,11 +43,10 @@ class QueueIndex:
         """Add the index to the user's Table, for `metadata.create_all` and Alembic's autogenerate."""
         table = sql.queue.table
         name = unquoted(self.name)
-        where = sa.text(self.where.replace(":", r"\:"))
         columns = {sql.name(column): column for column in table.columns}
         # A plain column among them is what ties the index to its table.
         parts = [columns.get(part, sa.text(part.replace(":", r"\:"))) for part in self.expressions]
-        sa.Index(name, *parts, postgresql_where=where, sqlite_where=where)
+        expressions.partial_index(sql.dialect.name, name, *parts, where=self.where)
 
 
 def unquoted(name: str) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlalchemy import Column, Connection, Engine
 from sqlalchemy.engine import URL, Dialect
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from rowmill.model.dead_rows import DeadRow
 from rowmill.model.errors import RowmillError
@@ -21,6 +20,8 @@ from rowmill.store.queue_sql import QueueSql
 from rowmill.store.row_sizes import ByteLimit
 
 if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
     from rowmill.store.settle_batch import SettleBatch
     from rowmill.store.transactions import AsyncTransaction, SyncTransaction
 
@@ -111,7 +112,6 @@ class Store(Protocol):
     """The number of this process in the fleet, once it is registered."""
     may_create: bool
     """Whether a database that is a file may be created. A command that only reads leaves nothing behind."""
-    engine: AsyncEngine
     dialect: Dialect
     on_buried: OnBuried
     """Called for rows that a claim had to bury: the driver can't read them, or their attempts are used up."""
@@ -126,8 +126,12 @@ class Store(Protocol):
     """The URL through a pooler that transactions of handlers use, if there is one."""
 
     @property
-    def handlers_engine(self) -> AsyncEngine:
-        """The engine for the transactions of async handlers."""
+    def engine(self) -> "AsyncEngine":
+        """The engine for code with an event loop. Its first use loads the ORM."""
+
+    @property
+    def handlers_engine(self) -> "AsyncEngine":
+        """The engine for the transactions of async handlers. Its first use loads the ORM."""
 
     @property
     def sync_engine(self) -> Engine:

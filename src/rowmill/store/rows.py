@@ -7,8 +7,6 @@ from sys import getsizeof
 from typing import Any
 
 from sqlalchemy import Column
-from sqlalchemy.orm import InstanceState, Mapper, configure_mappers, make_transient_to_detached, object_mapper
-from sqlalchemy.orm.attributes import instance_state, set_committed_value
 
 from rowmill.model.errors import BadRequest, ColumnNotLoaded, LeaseLost, PermanentError
 from rowmill.model.lease import Lease
@@ -26,7 +24,7 @@ async def fetch(store: Store, lease: Lease[Any], name: str) -> tuple[Any, int]:
     if column is None:
         known = ", ".join(one.name for one in queue.table.columns)
         raise BadRequest(f"table {queue.table.name} has no column {name}. It has: {known}")
-    load, row = RowLoader(store.sql(queue)), lease.row
+    load, row = row_loader(store.sql(queue)), lease.row
     try:
         return load.get(row, column), 0
     except ColumnNotLoaded:
@@ -78,26 +76,6 @@ class Record:
         return f"<Record {', '.join(self._values)}>"
 
 
-class NotLoaded:
-    """Stands for a column that was left out of the claim, on an instance of an ORM class. Reading it raises, until the
-    instance is in a session, which then loads it like any deferred column."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self, state: "InstanceState[Any]", passive: Any) -> Any:
-        if state.session is None:
-            raise ColumnNotLoaded(self._name)
-        forget(state, self._name)
-        state.expired_attributes.add(self._name)
-        return getattr(state.obj(), self._name)
-
-
-def forget(state: "InstanceState[Any]", name: str) -> None:
-    """Remove `NotLoaded` from an attribute."""
-    state.callables = {other: call for other, call in state.callables.items() if other != name}
-
-
 class UnreadableText(bytes):
     """The bytes of a text column that are not valid UTF-8."""
 
@@ -114,12 +92,12 @@ Attributes = list[tuple[int, str, Callable[[Any], Any] | None]]
 
 
 class RowLoader:
-    """Builds rows of one queue from records, in the order of the columns that a claim reads."""
+    """Builds rows of one queue from records, in the order of the columns that a claim reads. Rows of a queue on an ORM
+    class are built by `store.orm_rows`."""
 
     def __init__(self, sql: QueueSql) -> None:
         self._sql = sql
         self.queue = queue = sql.queue
-        self.mapper = queue.mapper
         self.columns = list(queue.claimed)
         self.readers = [sql.reader(column) for column in self.columns]
         places = {column.name: place for place, column in enumerate(self.columns)}
@@ -136,7 +114,6 @@ class RowLoader:
             self.key: Callable[[Sequence[Any]], Any] = itemgetter(first)
         else:
             self.key = self._read_key
-        self._attributes: dict[Mapper[Any] | None, Attributes] = {}
 
     def _read_key(self, record: Sequence[Any]) -> Any:
         return self.key_of([record[place] for place, _ in self.key_places])
@@ -160,7 +137,7 @@ class RowLoader:
     def key_of(self, raw: Sequence[Any]) -> Any:
         """Return the key, converted from its raw parts."""
         readers = (reader for _, reader in self.key_places)
-        parts = [part if reader is None else _read(reader, part) for part, reader in zip(raw, readers, strict=True)]
+        parts = [part if reader is None else read_or(reader, part) for part, reader in zip(raw, readers, strict=True)]
         return parts[0] if len(parts) == 1 else tuple(parts)
 
     def raw_key(self, record: Sequence[Any]) -> tuple[Any, ...]:
@@ -169,38 +146,29 @@ class RowLoader:
         return tuple(record[place] for place, _ in self.key_places)
 
     def __call__(self, record: Sequence[Any]) -> Any:
+        return Record(self.values(record, self._attributes), self._left_out)
+
+    @cached_property
+    def _attributes(self) -> Attributes:
+        places = enumerate(zip(self.columns, self.readers, strict=True))
+        return [(place, column.key, reader) for place, (column, reader) in places]
+
+    def values(self, record: Sequence[Any], attributes: Attributes) -> dict[str, Any]:
+        """Return the converted values of a record by their names on the row. Raises PermanentError if one can't be
+        read."""
         if UnreadableText in map(type, record):
             raise self._unreadable(record, UnicodeError())
-        mapper = self._mapper_of(record)
-        attributes = self._attributes.get(mapper)
-        if attributes is None:
-            attributes = self._attributes[mapper] = self._attributes_of(mapper)
         try:
-            values = {
+            return {
                 name: record[place] if reader is None else reader(record[place]) for place, name, reader in attributes
             }
         except Exception as error:
             raise self._unreadable(record, error) from error
-        if mapper is None:
-            return Record(values, self._left_out)
-        instance = mapper.class_manager.new_instance()
-        instance.__dict__.update(values)
-        make_transient_to_detached(instance)
-        if self._left_out:
-            self._leave_out(instance, mapper)
-        return instance
 
     @cached_property
     def _left_out(self) -> frozenset[str]:
         """The names, on a Record, of the columns that were left out of the claim."""
         return frozenset(column.key for column in self.queue.left_out)
-
-    def _leave_out(self, instance: Any, mapper: "Mapper[Any]") -> None:
-        state = instance_state(instance)
-        own = [column for column in self.queue.left_out if column in mapper.columns.values()]
-        names = [mapper.get_property_by_column(column).key for column in own]
-        state.expired_attributes.difference_update(names)
-        state.callables = {name: NotLoaded(name) for name in names}
 
     def value(self, column: "Column[Any]", raw: Any) -> Any:
         """Convert one value that the driver gave."""
@@ -214,57 +182,28 @@ class RowLoader:
 
     def get(self, row: Any, column: "Column[Any]") -> Any:
         """Return a column of a row. Raises ColumnNotLoaded if the row does not have it."""
-        if isinstance(row, Record):
-            return row[column.key]
-        mapper = object_mapper(row)
-        if column not in mapper.columns.values():
-            raise ColumnNotLoaded(column.name)
-        return getattr(row, mapper.get_property_by_column(column).key)
+        return row[column.key]
 
     def put(self, row: Any, column: "Column[Any]", value: Any) -> None:
         """Set a column that was fetched later on a row, as if it had come with the claim."""
-        if isinstance(row, Record):
-            row._values[column.key] = value
-            return
-        mapper = object_mapper(row)
-        if column in mapper.columns.values():
-            name = mapper.get_property_by_column(column).key
-            forget(instance_state(row), name)
-            set_committed_value(row, name, value)
-
-    def _attributes_of(self, mapper: "Mapper[Any] | None") -> Attributes:
-        """Return the attributes of a mapped class with their places. A class may lack columns of its table, such as
-        those of a sister class."""
-        places = enumerate(zip(self.columns, self.readers, strict=True))
-        if mapper is None:
-            return [(place, column.key, reader) for place, (column, reader) in places]
-        configure_mappers()  # by now every class is defined; an instance can't be made before
-        return [
-            (place, mapper.get_property_by_column(column).key, reader)
-            for place, (column, reader) in places
-            if column in mapper.columns.values()
-        ]
-
-    def _mapper_of(self, record: Sequence[Any]) -> "Mapper[Any] | None":
-        """Return the mapped class of a row, by its discriminator if a table holds several classes."""
-        mapper = self.mapper
-        if mapper is None or mapper.polymorphic_on is None:
-            return mapper
-        place = next((n for n, column in enumerate(self.columns) if column is mapper.polymorphic_on), None)
-        if place is None:
-            return mapper
-        reader = self.readers[place]
-        kind = record[place] if reader is None else _read(reader, record[place])
-        found: Mapper[Any] = mapper.polymorphic_map.get(kind, mapper)
-        return found
+        row._values[column.key] = value
 
     def _unreadable(self, record: Sequence[Any], error: Exception) -> PermanentError:
         """Return the error for a record that can't be read. It names the column, never the value."""
         for column, reader, value in zip(self.columns, self.readers, record, strict=False):
             failed = object()
-            if isinstance(value, UnreadableText) or (reader is not None and _read(reader, value, failed) is failed):
+            if isinstance(value, UnreadableText) or (reader is not None and read_or(reader, value, failed) is failed):
                 return _unreadable(column, error)
         return PermanentError(f"the row can't be read: {type(error).__name__}", code="unreadable")
+
+
+def row_loader(sql: QueueSql) -> RowLoader:
+    """Return the loader for a queue's rows. That of an ORM class is imported for a queue on one only."""
+    if sql.queue.mapper is None:
+        return RowLoader(sql)
+    from rowmill.store.orm_rows import OrmRowLoader
+
+    return OrmRowLoader(sql)
 
 
 def _unreadable(column: "Column[Any]", error: Exception) -> PermanentError:
@@ -273,7 +212,7 @@ def _unreadable(column: "Column[Any]", error: Exception) -> PermanentError:
     )
 
 
-def _read(reader: Callable[[Any], Any], value: Any, *instead: Any) -> Any:
+def read_or(reader: Callable[[Any], Any], value: Any, *instead: Any) -> Any:
     """Return the converted value; if it can't be converted, the value itself or what is given instead."""
     try:
         return reader(value)

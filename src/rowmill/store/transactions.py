@@ -1,16 +1,25 @@
-"""The transactions of `settling()` blocks: begun, used by the handler, then fenced and committed."""
+"""Transactions on SQLAlchemy's engines: our own, and those of `settling()` blocks.
+
+The engines have async drivers, and are run by `greenlet_spawn`, as `sqlalchemy.ext.asyncio` does. That package imports
+the ORM, 6 MB which a worker on a `Table` does without: it is imported when somebody asks for an async engine or for a
+session.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, event
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.util import greenlet_spawn
 
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.store.port import Settled
 
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+T = TypeVar("T")
 BLOCK = "rowmill_block"
 """The key in a connection's `info` under which its block is kept."""
 Execution = Callable[[Any, Any], Awaitable[Any] | None]
@@ -19,6 +28,24 @@ Check = Callable[[Settled], None]
 """Raises if what was settled may not be committed."""
 SettleWithin = Callable[[Connection, Sequence[Verdict]], Settled]
 LockWithin = Callable[[Connection, Sequence[Lease[Any]]], list[Lease[Any]]]
+
+
+async def run_in_transaction(engine: Engine, work: Callable[[Connection], T], **options: Any) -> T:
+    """Run a function in a transaction of an engine with an async driver. `options` are execution options of the
+    connection."""
+
+    def run() -> T:
+        with engine.connect() as connection, connection.execution_options(**options).begin():
+            return work(connection)
+
+    return await greenlet_spawn(run)
+
+
+def async_proxy(engine: Engine) -> "AsyncEngine":
+    """Return SQLAlchemy's async engine for an engine with an async driver. It shares the connections."""
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+    return AsyncEngine(engine)
 
 
 def guard(target: Engine | Connection) -> None:
@@ -50,7 +77,7 @@ class AsyncTransaction(Protocol):
     """An open transaction of an async handler."""
 
     @property
-    def connection(self) -> AsyncConnection:
+    def connection(self) -> "AsyncConnection":
         """The connection on which SQLAlchemy runs statements."""
 
     @property
@@ -138,7 +165,7 @@ class AsyncSqlTransaction:
 
     def __init__(
         self,
-        connection: AsyncConnection,
+        connection: "AsyncConnection",
         settle: SettleWithin,
         lock: LockWithin,
         turn: AbstractAsyncContextManager[None],
@@ -148,7 +175,7 @@ class AsyncSqlTransaction:
 
     @classmethod
     async def begin(
-        cls, engine: AsyncEngine, settle: SettleWithin, lock: LockWithin, turn: AbstractAsyncContextManager[None]
+        cls, engine: "AsyncEngine", settle: SettleWithin, lock: LockWithin, turn: AbstractAsyncContextManager[None]
     ) -> "AsyncSqlTransaction":
         await turn.__aenter__()
         try:

@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.engine import make_url
 from sqlalchemy.schema import CreateIndex
 
 import rowmill as rm
@@ -33,3 +34,15 @@ def test_indexes_of_the_users_own_stay() -> None:
     sa.Index("by_title", table.c.title)
     rm.Mill(FILE).queue(table)
     assert "by_title" in {index.name for index in table.indexes}
+
+
+def test_on_sqlite_conditions_are_named_for_postgresql_too() -> None:
+    """A mill without a URL is on SQLite, and Alembic may compare its metadata with a PostgreSQL database."""
+    table = jobs()
+    rm.Mill(FILE).queue(table)
+
+    dialect = make_url(ELSEWHERE).get_dialect()()
+    made = [str(CreateIndex(index).compile(dialect=dialect)) for index in table.indexes]
+
+    assert made
+    assert [statement for statement in made if " WHERE " not in statement] == []

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection, MetaData, Table
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from rowmill.store.expressions import partial_index
 from rowmill.store.limits.functions import FUNCTIONS
 
 
@@ -18,7 +19,7 @@ class LimitTables(NamedTuple):
     spending: Table
 
 
-def limit_tables(metadata: MetaData, prefix: str) -> LimitTables:
+def limit_tables(metadata: MetaData, dialect: str, prefix: str) -> LimitTables:
     counts = ARRAY(sa.BigInteger).with_variant(sa.Text(), "sqlite")
     empty = "{}" if metadata.schema else "[]"
 
@@ -26,10 +27,8 @@ def limit_tables(metadata: MetaData, prefix: str) -> LimitTables:
         return Column(name, kind, nullable=False, server_default="0")
 
     def part(last: str, postgres: str, sqlite: str, *, name: str = "", unique: bool = False) -> sa.Index:
-        return sa.Index(
-            f"{prefix}ticket_{name or last}", "name", "key", last,
-            unique=unique, postgresql_where=sa.text(postgres), sqlite_where=sa.text(sqlite),
-        )  # fmt: skip
+        where = postgres if dialect == "postgresql" else sqlite
+        return partial_index(dialect, f"{prefix}ticket_{name or last}", "name", "key", last, where=where, unique=unique)
 
     return LimitTables(
         limiter=Table(

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from rowmill.model.errors import SchemaMismatch
 from rowmill.store import expressions, indexes, table_checks
@@ -16,6 +16,9 @@ from rowmill.store.indexes import IndexState, QueueIndex, bare_name, index_state
 from rowmill.store.own import schema
 from rowmill.store.port import Store
 from rowmill.store.queue_sql import QueueSql
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection
 
 LOCK = (0x726F7769, 0)
 """The advisory lock for making indexes on tables with rows ("rowi")."""
@@ -82,7 +85,7 @@ def _is_written_to(connection: Connection, sql: QueueSql) -> bool:
     return bool(expressions.run(connection, f"SELECT EXISTS (SELECT FROM {sql.table})").scalar())
 
 
-async def _beside_writers(store: Store, connection: AsyncConnection, queues: Sequence[QueueSql]) -> None:
+async def _beside_writers(store: Store, connection: "AsyncConnection", queues: Sequence[QueueSql]) -> None:
     """Create indexes concurrently, one process at a time: an index that another makes just now looks like one that a
     failed attempt left."""
     lock = "({}, {})".format(*LOCK)

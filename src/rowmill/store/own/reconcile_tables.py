@@ -6,12 +6,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Table
 
+from rowmill.store.expressions import partial_index
+
 MakeTable = Callable[..., Table]
 
 
-def reconciliation_table(table: MakeTable, prefix: str, serial: Any, moment: Any) -> Table:
+def reconciliation_table(table: MakeTable, dialect: str, prefix: str, serial: Any, moment: Any) -> Table:
     """Return the table of runs. A run that has not ended holds the lease: there is at most one of each name."""
-    open_ = sa.text("ended_at IS NULL")
     return table(
         "reconciliation",
         Column("id", serial, primary_key=True, autoincrement=True),
@@ -28,17 +29,14 @@ def reconciliation_table(table: MakeTable, prefix: str, serial: Any, moment: Any
         Column("closed", sa.BigInteger, nullable=False, server_default="0"),
         Column("kinds", sa.JSON),
         Column("unreadable", sa.JSON),
-        sa.Index(
-            f"{prefix}reconciliation_open", "name", unique=True, postgresql_where=open_, sqlite_where=open_
-        ),
+        partial_index(dialect, f"{prefix}reconciliation_open", "name", where="ended_at IS NULL", unique=True),
         sa.Index(f"{prefix}reconciliation_name", "name", "id"),
     )  # fmt: skip
 
 
-def finding_table(table: MakeTable, prefix: str, serial: Any, moment: Any) -> Table:
+def finding_table(table: MakeTable, dialect: str, prefix: str, serial: Any, moment: Any) -> Table:
     """Return the table of findings. While one is open there is no second of its kind and key, and so no second
     correction."""
-    open_ = sa.text("closed_at IS NULL")
     return table(
         "finding",
         Column("id", serial, primary_key=True, autoincrement=True),
@@ -54,9 +52,8 @@ def finding_table(table: MakeTable, prefix: str, serial: Any, moment: Any) -> Ta
         Column("corrected_at", moment),
         Column("corrections", sa.Integer, nullable=False, server_default="0"),
         Column("closed_at", moment),
-        sa.Index(
-            f"{prefix}finding_open", "reconciliation", "kind", "key",
-            unique=True, postgresql_where=open_, sqlite_where=open_,
+        partial_index(
+            dialect, f"{prefix}finding_open", "reconciliation", "kind", "key", where="closed_at IS NULL", unique=True
         ),
         sa.Index(f"{prefix}finding_closed_at", "closed_at"),
     )  # fmt: skip

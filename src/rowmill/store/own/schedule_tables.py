@@ -10,6 +10,7 @@ from sqlalchemy import Column, Table
 
 from rowmill.model.queue import Columns, OrderPerKey
 from rowmill.model.states import States
+from rowmill.store.expressions import partial_index
 
 QUEUE = "rowmill_tick"
 """The name of the queue."""
@@ -71,5 +72,5 @@ def tick_table(table: Callable[..., Table], dialect: str) -> Table:
         (f"{prefix}_in_order", (made.c.lane, sa.text(f"({RUNNING}) DESC"), made.c.due_at, made.c.id), UNFINISHED),
         (f"{made.name}_finished", (made.c.finished_at,), FINISHED),
     ):
-        sa.Index(name, *columns, postgresql_where=sa.text(rows), sqlite_where=sa.text(rows))
+        partial_index(dialect, name, *columns, where=rows)
     return made

@@ -94,6 +94,12 @@ def receipt_columns() -> list["Column[Any]"]:
     ]
 
 
+def numbering(dialect: str, name: str) -> dict[str, Any]:
+    """Return the options of a table whose numbers are never given out again. SQLite would give the number of a deleted
+    worker to a new one, and tokens are made of it."""
+    return {"sqlite_autoincrement": True} if dialect == "sqlite" and name in ("worker", "reconciliation") else {}
+
+
 @cache
 def own_tables(dialect: str) -> OwnTables:
     """Return the tables as this dialect names them."""
@@ -103,8 +109,7 @@ def own_tables(dialect: str) -> OwnTables:
     moment = sa.DateTime(timezone=True)
 
     def table(name: str, *columns: sa.schema.SchemaItem) -> Table:
-        # AUTOINCREMENT, since SQLite would give the number of a deleted worker to a new one, and tokens are made of it.
-        return Table(prefix + name, metadata, *columns, sqlite_autoincrement=name in ("worker", "reconciliation"))
+        return Table(prefix + name, metadata, *columns, **numbering(dialect, name))
 
     return OwnTables(
         metadata=metadata,
@@ -150,9 +155,9 @@ def own_tables(dialect: str) -> OwnTables:
         ),
         schedule=schedule_table(table),
         tick=tick_table(table, dialect),
-        reconciliation=reconciliation_table(table, prefix, serial, moment),
-        finding=finding_table(table, prefix, serial, moment),
-        limits=tables.limit_tables(metadata, prefix),
+        reconciliation=reconciliation_table(table, dialect, prefix, serial, moment),
+        finding=finding_table(table, dialect, prefix, serial, moment),
+        limits=tables.limit_tables(metadata, dialect, prefix),
         limit_declaration=tables.declaration_table(metadata, prefix),
     )
 
@@ -215,9 +220,8 @@ def _first(connection: Connection) -> None:
         (own.receipt, receipt_columns()),
         (own.attempt, attempt_columns(prefix)),
     ):
-        Table(table.name, MetaData(), *columns, schema=table.schema, sqlite_autoincrement=table is own.worker).create(
-            connection
-        )
+        options = numbering(connection.dialect.name, table.name.removeprefix(prefix))
+        Table(table.name, MetaData(), *columns, schema=table.schema, **options).create(connection)
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text(WAKE_FUNCTION.replace(":", r"\:")))
 

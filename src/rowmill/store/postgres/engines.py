@@ -1,4 +1,5 @@
-"""SQLAlchemy engines on PostgreSQL: for the transactions of handlers, and for statements outside the hot path."""
+"""SQLAlchemy engines on PostgreSQL: for the transactions of handlers, and for statements outside the hot path. Those on
+asyncpg are for `greenlet_spawn`; see `store.transactions`."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -8,7 +9,6 @@ from uuid import uuid4
 import sqlalchemy as sa
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import URL
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from rowmill.model.errors import DatabaseUnreachable
 from rowmill.store import dsn
@@ -70,8 +70,8 @@ ISOLATION = "READ COMMITTED"
 its handler's transaction is open; at a stricter level that transaction could not settle the row any more."""
 
 
-def async_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> AsyncEngine:
-    return create_async_engine(
+def async_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> Engine:
+    return create_engine(
         url.set(drivername="postgresql+asyncpg", query={}),
         pool_pre_ping=True,
         hide_parameters=True,
@@ -81,7 +81,7 @@ def async_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> Async
     )
 
 
-def handler_engine(url: URL, *, pooled: bool = False) -> AsyncEngine:
+def handler_engine(url: URL, *, pooled: bool = False) -> Engine:
     """Return the engine for the transactions of async handlers. `HandlerConnections` keeps its connections.
 
     A `pooled` one may go through a pooler in transaction mode. It asks for no settings, and prepares statements under
@@ -95,7 +95,7 @@ def handler_engine(url: URL, *, pooled: bool = False) -> AsyncEngine:
             "prepared_statement_cache_size": 0,
             "prepared_statement_name_func": lambda: f"rowmill_{uuid4()}",
         }
-    engine = create_async_engine(
+    engine = create_engine(
         url.set(drivername="postgresql+asyncpg", query={}),
         hide_parameters=True,
         isolation_level="AUTOCOMMIT",
@@ -103,17 +103,17 @@ def handler_engine(url: URL, *, pooled: bool = False) -> AsyncEngine:
         poolclass=sa.NullPool,
         pool_reset_on_return=None,
     )
-    guard(engine.sync_engine)
+    guard(engine)
     if pooled:
-        sa.event.listen(engine.sync_engine, "connect", _check_asyncpg)
+        sa.event.listen(engine, "connect", _check_asyncpg)
     return engine
 
 
-def upkeep_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> AsyncEngine:
+def upkeep_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> Engine:
     """Return the engine for statements that read rows of users. It reads any time that they may hold."""
     engine = async_engine(url, settings, **pool)
 
-    @sa.event.listens_for(engine.sync_engine, "connect")
+    @sa.event.listens_for(engine, "connect")
     def on_connect(connection: Any, _record: Any) -> None:
         connection.run_async(read_far_times)
 

@@ -14,7 +14,7 @@ from rowmill.store.postgres.sql import PostgresQueueSql
 from rowmill.store.postgres.values import ToArray, as_text, key_converter, sent_as_own_type
 from rowmill.store.refused_rows import RefusedRows
 from rowmill.store.row_sizes import RowSizer
-from rowmill.store.rows import RowLoader
+from rowmill.store.rows import RowLoader, row_loader
 from rowmill.store.watermark import Position, Watermark
 
 PLACE = itemgetter(-2)
@@ -42,7 +42,7 @@ class QueueStatements:
 
     @cached_property
     def load(self) -> RowLoader:
-        return RowLoader(self.sql)
+        return row_loader(self.sql)
 
     @cached_property
     def weigher(self) -> RowSizer:

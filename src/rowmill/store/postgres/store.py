@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncpg
 from sqlalchemy import Column, Connection, Engine
 from sqlalchemy.engine import URL
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.util import greenlet_spawn
 
 from rowmill.model.errors import DatabaseUnreachable, MissingRights
 from rowmill.model.judge import Verdict
@@ -71,6 +71,10 @@ from rowmill.store.postgres.wakeup import Listener
 from rowmill.store.refused_rows import report_refused
 from rowmill.store.row_sizes import ByteLimit
 from rowmill.store.table_checks import claim_refused, lease_changed
+from rowmill.store.transactions import async_proxy, run_in_transaction
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 T = TypeVar("T")
 KEPT = 5
@@ -108,11 +112,11 @@ class PostgresStore:
         self.pooled = pooled
         """The URL of the same database through a pooler, for the transactions of handlers."""
         self._pool = {"pool_size": min(connections, KEPT), "max_overflow": max(connections - KEPT, 0)}
-        self.engine: AsyncEngine = async_engine(url, ALIVE, **self._pool)
+        self._engine = async_engine(url, ALIVE, **self._pool)
         self._most = connections
         # Apart from the handlers': signs of life must not wait for transactions of users.
         self.upkeep = upkeep_engine(url, IMPATIENT, pool_size=1, max_overflow=4)
-        self.dialect = self.engine.dialect
+        self.dialect = self._engine.dialect
         self._connections()
         self.worker = 0
         self.may_create = False
@@ -138,9 +142,13 @@ class PostgresStore:
         self.handlers = HandlerConnections(engine, self._most)
         self.listener = Listener(DedicatedConnection("listen", arguments))
 
+    @cached_property
+    def engine(self) -> "AsyncEngine":
+        return async_proxy(self._engine)
+
     @property
-    def handlers_engine(self) -> AsyncEngine:
-        return self.handlers.engine
+    def handlers_engine(self) -> "AsyncEngine":
+        return self.handlers.async_engine
 
     @cached_property
     def sync_engine(self) -> Engine:
@@ -185,8 +193,8 @@ class PostgresStore:
             self._trimming.cancel()
             await asyncio.gather(self._trimming, return_exceptions=True)
         await self.handlers.close()
-        await self.engine.dispose()
-        await self.upkeep.dispose()
+        for engine in (self._engine, self.upkeep):
+            await greenlet_spawn(engine.dispose)
         for made in ("sync_engine", "sync_handlers"):
             if made in self.__dict__:
                 self.__dict__.pop(made).dispose()
@@ -336,10 +344,9 @@ class PostgresStore:
         return SyncPostgresTransaction.begin(self.sync_handlers, self.settlement)
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:
-        engine = self.upkeep if whole else self.upkeep.execution_options(isolation_level="AUTOCOMMIT")
+        options = {} if whole else {"isolation_level": "AUTOCOMMIT"}
         try:
-            async with engine.begin() as connection:
-                return await connection.run_sync(work)
+            return await run_in_transaction(self.upkeep, work, **options)
         except Exception as error:
             if is_mixed_up(error):
                 raise pooler_between(type(error).__name__) from error

@@ -6,6 +6,7 @@ need three more round trips to try a connection, and a greenlet for each of thes
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import asyncpg
@@ -14,7 +15,6 @@ from sqlalchemy.engine import Result
 from sqlalchemy.engine.cursor import _NO_RESULT_METADATA
 from sqlalchemy.engine.result import SimpleResultMetaData
 from sqlalchemy.exc import InvalidRequestError, ResourceClosedError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import Delete, Insert, Update
 from sqlalchemy.util import await_only, greenlet_spawn
@@ -26,10 +26,11 @@ from rowmill.store.port import Disconnected, Settled
 from rowmill.store.postgres.connection import BROKEN, reason, refused_values
 from rowmill.store.postgres.settle import SettleWriter
 from rowmill.store.settle_batch import SettleBatch, settle_batches
-from rowmill.store.transactions import Check, Execution, set_block
+from rowmill.store.transactions import Check, Execution, async_proxy, set_block
 
 if TYPE_CHECKING:
     import psycopg
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 
 DIRECT = "rowmill_direct"
@@ -281,15 +282,15 @@ class HandlerConnection:
     """A connection for the transactions of async handlers, kept between them: as SQLAlchemy's pool knows it, and as the
     driver's own. Each block gets a new wrapper, which ends with it."""
 
-    def __init__(self, engine: AsyncEngine, checked_out: PoolProxiedConnection) -> None:
+    def __init__(self, engine: Engine, checked_out: PoolProxiedConnection) -> None:
         self.engine = engine
         self.checked_out = checked_out
         self.adapted: Any = checked_out.dbapi_connection
         self.raw: Any = checked_out.driver_connection
 
     @classmethod
-    async def open(cls, engine: AsyncEngine) -> "HandlerConnection":
-        return cls(engine, await greenlet_spawn(engine.sync_engine.raw_connection))
+    async def open(cls, engine: Engine) -> "HandlerConnection":
+        return cls(engine, await greenlet_spawn(engine.raw_connection))
 
     def drop(self) -> None:
         """Terminate a connection in an unknown state, without waiting for it."""
@@ -318,13 +319,17 @@ class HandlerConnections:
     """A pool of connections for transactions of async handlers, with an upper limit. Checking one out of SQLAlchemy's
     own pool for each block would take longer than a statement."""
 
-    def __init__(self, engine: AsyncEngine, most: int) -> None:
+    def __init__(self, engine: Engine, most: int) -> None:
         self.engine = engine
         self._most = most
         self._free = asyncio.Semaphore(most)
         self._idle: list[HandlerConnection] = []
         self._in_use = self._peak = 0
         self._closed = False
+
+    @cached_property
+    def async_engine(self) -> "AsyncEngine":
+        return async_proxy(self.engine)
 
     async def take(self) -> HandlerConnection:
         """Return a connection on which a transaction was begun."""
@@ -394,7 +399,7 @@ class HandlerConnections:
         self._closed = True
         while self._idle:
             await self._idle.pop().close()
-        await self.engine.dispose()
+        await greenlet_spawn(self.engine.dispose)
 
 
 class PostgresTransaction:
@@ -413,7 +418,7 @@ class PostgresTransaction:
         self._sql: AsyncConnection | None = None
         """SQLAlchemy's connection for this transaction, for statements that go through SQLAlchemy."""
         self._root: RootTransaction | None = None
-        self._direct = DirectStatements(connection.engine.sync_engine, connection.raw, connection.adapted, self._made)
+        self._direct = DirectStatements(connection.engine, connection.raw, connection.adapted, self._made)
 
     @classmethod
     async def begin(cls, connections: HandlerConnections, settles: SettleWriter) -> "PostgresTransaction":
@@ -429,15 +434,17 @@ class PostgresTransaction:
             set_block(self.sync_connection, block)
 
     @property
-    def connection(self) -> AsyncConnection:
+    def connection(self) -> "AsyncConnection":
         if self._sql is None:
+            from sqlalchemy.ext.asyncio import AsyncConnection  # here, as in `store.transactions`
+
             if self._direct.over:
                 raise over()
-            engine, held = self._held.engine, cast(PoolProxiedConnection, BorrowedConnection(self._held.checked_out))
-            connection = Connection(engine.sync_engine, connection=held, _allow_revalidate=False)
+            held = cast(PoolProxiedConnection, BorrowedConnection(self._held.checked_out))
+            connection = Connection(self._held.engine, connection=held, _allow_revalidate=False)
             set_block(connection, self._block)
             self._root = connection.begin()
-            self._sql = AsyncConnection(engine, connection)
+            self._sql = AsyncConnection(self._connections.async_engine, connection)
         return self._sql
 
     @property
@@ -518,7 +525,7 @@ class PostgresTransaction:
         connection = self.sync_connection
         if connection.closed or connection.invalidated:
             return False
-        changed = connection.get_execution_options() != self._held.engine.sync_engine.get_execution_options()
+        changed = connection.get_execution_options() != self._held.engine.get_execution_options()
         connection.close()  # in autocommit, this says nothing to the server
         return not changed
 

@@ -16,7 +16,7 @@ from rowmill.store.indexes import IN_ORDER, QueueIndex, bare_name, is_as_wanted,
 from rowmill.store.order_per_key import Search
 from rowmill.store.refused_rows import RefusedRows
 from rowmill.store.row_sizes import RowSizer
-from rowmill.store.rows import RowLoader
+from rowmill.store.rows import RowLoader, row_loader
 from rowmill.store.settle_batch import SettleBatch
 from rowmill.store.sqlite.sql import SqliteQueueSql
 
@@ -82,7 +82,7 @@ class SqliteQueueStatements:
 
     @cached_property
     def load(self) -> RowLoader:
-        return RowLoader(self.sql)
+        return row_loader(self.sql)
 
     @cached_property
     def weigher(self) -> RowSizer:

@@ -7,13 +7,13 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Column, Connection, Engine, create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy.util import greenlet_spawn
 
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease, Tokens, first_claim
@@ -36,7 +36,16 @@ from rowmill.store.sqlite.statements import SqliteQueueStatements
 from rowmill.store.sqlite.wakeup import DataVersion
 from rowmill.store.sqlite.writer import RolledBack, Writer, connection_problem, refused_values, take_over_transactions
 from rowmill.store.table_checks import claim_refused
-from rowmill.store.transactions import AsyncSqlTransaction, SyncSqlTransaction, guard
+from rowmill.store.transactions import (
+    AsyncSqlTransaction,
+    SyncSqlTransaction,
+    async_proxy,
+    guard,
+    run_in_transaction,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 T = TypeVar("T")
 
@@ -48,16 +57,16 @@ class SqliteStore:
         self.url = url
         self.pooled: URL | None = None
         # The pool is named: before 2.0.38, SQLAlchemy makes a connection, with a thread of its own, for every use.
-        self.engine: AsyncEngine = create_async_engine(
+        self._engine = create_engine(
             url.set(drivername="sqlite+aiosqlite"), hide_parameters=True, poolclass=AsyncAdaptedQueuePool
         )
-        [self.path], options = self.engine.dialect.create_connect_args(self.engine.url)
+        [self.path], options = self._engine.dialect.create_connect_args(self._engine.url)
         self._uri = bool(options.get("uri"))
         self.may_create = True
-        take_over_transactions(self.engine.sync_engine)
-        guard(self.engine.sync_engine)
+        take_over_transactions(self._engine)
+        guard(self._engine)
         self._schemas: dict[str | None, str | None] = {}
-        self.dialect = self.engine.dialect
+        self.dialect = self._engine.dialect
         self.worker = 0
         self.writer = Writer(self.path, uri=self._uri)
         self.limiter = SqliteLimiter(self.writer)
@@ -80,10 +89,15 @@ class SqliteStore:
         """Use the bare names of this schema's tables, in users' statements too: SQLite has no schemas."""
         if schema is not None and schema not in self._schemas:
             self._schemas[schema] = None
-            self.engine = self.engine.execution_options(schema_translate_map=dict(self._schemas))
+            self._engine = self._engine.execution_options(schema_translate_map=dict(self._schemas))
+            self.__dict__.pop("engine", None)
+
+    @cached_property
+    def engine(self) -> "AsyncEngine":
+        return async_proxy(self._engine)
 
     @property
-    def handlers_engine(self) -> AsyncEngine:
+    def handlers_engine(self) -> "AsyncEngine":
         return self.engine
 
     async def check_session(self) -> None:
@@ -96,7 +110,7 @@ class SqliteStore:
     async def close(self) -> None:
         await self.writer.close()
         self.data_version.close()
-        await self.engine.dispose()
+        await greenlet_spawn(self._engine.dispose)
         if "sync_engine" in self.__dict__:
             self.sync_engine.dispose()
 
@@ -294,10 +308,7 @@ class SqliteStore:
     async def _run(self, work: Callable[[Connection], T], *, write: bool) -> T:
         self.writer.check_file()
         try:
-            async with self.engine.connect() as connection:
-                connection = await connection.execution_options(rowmill_reads=not write)
-                async with connection.begin():
-                    return await connection.run_sync(work)
+            return await run_in_transaction(self._engine, work, rowmill_reads=not write)
         except OperationalError as error:
             if isinstance(error.orig, sqlite3.OperationalError) and connection_problem(error.orig):
                 raise Disconnected(str(error.orig)) from error
