@@ -23,6 +23,20 @@ async def test_an_empty_queue_is_drained_at_once(database_url: str) -> None:
         assert (report.claimed, report.settled) == (0, {})
 
 
+async def test_a_drain_leaves_no_task_behind(database_url: str) -> None:
+    """Python would say "Task was destroyed but it is pending!" in the log of an application that drains and ends."""
+    async with shop_on(database_url) as shop:
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> None: ...
+
+        before = asyncio.all_tasks()
+        await shop.drain()
+        await asyncio.sleep(0)  # a task that was cancelled ends with the next turn of the loop
+
+        assert asyncio.all_tasks() <= before
+
+
 async def test_rows_go_through_all_stages_without_waiting_for_a_poll(database_url: str) -> None:
     async with shop_on(database_url, stages=TWO_STAGES) as shop:
         for stage in ("first", "second"):

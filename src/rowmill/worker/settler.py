@@ -18,14 +18,12 @@ from rowmill.model.lease import BatchBlock, Lease, Outcomes, SettlingBlock
 from rowmill.model.lifecycle import DIE, DONE, RELEASE
 from rowmill.model.outcome import Answer, Outcome
 from rowmill.model.settle_lag import SettleLag
-from rowmill.model.transaction import AsyncBatchTransaction, AsyncBlockSession, BatchTransaction, BlockSession
 from rowmill.observe.events import Events
 from rowmill.store.port import Delay, Store
 from rowmill.store.rows import fetch
 from rowmill.worker.changed_rows import ChangedRows
 from rowmill.worker.in_flight import InFlight
 from rowmill.worker.report import Report
-from rowmill.worker.settling import BatchSettling, Settling
 
 WAITING = 5000
 """Verdicts of one queue that may wait to be written before its handlers have to wait, too."""
@@ -86,13 +84,21 @@ class Settler:
         """Return, by queue, what is finished and could not be written for a while, and how slow statements are."""
         return {name: lag for name, lane in self._lanes.items() if (lag := lane.lag()) is not None}
 
+    # The modules of blocks are imported by the first block: sessions need the ORM, which takes 6 MB.
+
     def settling(self, lease: Lease[Any], outcome: Outcome | None) -> SettlingBlock:
+        from rowmill.model.transaction import AsyncBlockSession, BlockSession
+        from rowmill.worker.settling import Settling
+
         def judged(leases: Sequence[Lease[Any]]) -> list[Verdict]:
             return [self._judged(lease, outcome)]
 
         return Settling(self._store, [lease], (AsyncBlockSession, BlockSession), judged, self._written)
 
     def settling_batch(self, leases: Sequence[Lease[Any]], outcomes: Outcomes) -> BatchBlock:
+        from rowmill.model.transaction import AsyncBatchTransaction, BatchTransaction
+        from rowmill.worker.settling import BatchSettling
+
         def judged(held: Sequence[Lease[Any]]) -> list[Verdict]:
             answers = judge.spread(leases, outcomes)
             return [self._judged(lease, answers.get(lease.key)) for lease in held]
@@ -163,9 +169,11 @@ class Settler:
                         started.add(name)
                         tasks.add(asyncio.create_task(lane.run(), name=f"settler {name}"))
                         tasks.add(asyncio.create_task(lane.run_delayed(), name=f"settler {name} delayed"))
-                new = asyncio.create_task(self._new_lane.wait())
-                done, _ = await asyncio.wait({new, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-                new.cancel()
+                new = asyncio.create_task(self._new_lane.wait(), name="settler new lane")
+                try:
+                    done, _ = await asyncio.wait({new, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    new.cancel()
                 for task in done - {new}:
                     task.result()
         finally:
