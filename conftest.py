@@ -1,6 +1,7 @@
 """Fixtures for both stores. One PostgreSQL server serves the whole run; each test gets its own database."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -17,11 +18,14 @@ from tests.support.python import start_fork_server
 from tests.support.server import server_url, stop_server
 
 EMPTY = "empty_database"
+PARTS = 16
+"""How many parts of the suite take turns in a run of several processes."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the files of tests in memory (on a disk, SQLite waits at every commit), let Ctrl-C be what it is, and
     have a process ready that others are forked from."""
+    gc.disable()  # until the tests are collected: nothing is thrown away before
     if memory := in_memory():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -31,18 +35,37 @@ def pytest_configure(config: pytest.Config) -> None:
         start_fork_server()
 
 
+def pytest_collection_finish() -> None:
+    """Hold modules and tests, some 600,000 objects, out of the garbage collector: they stay until the end, and each
+    full collection would take half a second to look at them. What the tests leave is looked at less often, too."""
+    gc.freeze()
+    gc.set_threshold(10_000)
+    gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that need a PostgreSQL server, so that `-m "not postgres"` leaves them out. In a run of several
-    processes, the longest begin: one that comes last would leave the others idle."""
+    processes, the longest begin: one that comes last would leave the others idle. The others come mixed."""
     for item in items:
         chosen = getattr(getattr(item, "callspec", None), "params", {}).get("database_url")
         if "pg_url" in getattr(item, "fixturenames", ()) or chosen == "postgres":
             item.add_marker("postgres")
     if hasattr(config, "workerinput"):
+        items[:] = mixed(items)
         items.sort(key=lambda item: item.get_closest_marker("slow") is None)
         if config.getoption("loadgroup", False):
             name_groups(items)
+
+
+def mixed(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests in an order in which each is followed by one from another part of the suite.
+
+    Folders differ: one computes, another waits for leases and processes. If all processes of the run were in a folder
+    that waits, the cores would idle. What a module shares is made once all the same, if its tests are an `xdist_group`.
+    """
+    part = -(-len(items) // PARTS)
+    return [items[place] for first in range(part) for place in range(first, len(items), part)]
 
 
 def name_groups(items: list[pytest.Item]) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from rowmill.cli.main import run
 from rowmill.testing import QUICK
 from tests.cli import example
+from tests.support.databases import Prepare
 
 APP = "tests.cli.example:mill"
 
@@ -77,15 +78,26 @@ class Shell:
         return sa.literal_column(sql.later(role, repr(seconds)))
 
 
+def install_example(url: str) -> None:
+    """Create Rowmill's own tables and those of the example."""
+    example.mill.move_to(url)
+    asyncio.run(example.mill.migrate(tables=True))
+
+
+@pytest.fixture
+def prepare(prepare: Prepare, request: pytest.FixtureRequest) -> Prepare:
+    """A test with a `shell` is about an application whose tables are there."""
+    return install_example if "shell" in request.fixturenames else prepare
+
+
 @pytest.fixture
 def empty_shell(database_url: str, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """On a database without any table."""
+    """On a database without the example's tables."""
     return Shell(database_url, capsys)
 
 
 @pytest.fixture
-def shell(empty_shell: Shell) -> Shell:
+def shell(database_url: str, capsys: pytest.CaptureFixture[str]) -> Shell:
     """On a database with every table in place."""
-    example.mill.move_to(empty_shell.url)
-    asyncio.run(example.mill.migrate(tables=True))
-    return empty_shell
+    example.mill.move_to(database_url)
+    return Shell(database_url, capsys)

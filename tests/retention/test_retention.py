@@ -23,7 +23,7 @@ from tests.conformance.fleet import Member, jobs, worker
 from tests.schedules.plant import QUICK
 
 WEEK = rm.Retention(done=rm.days(7), dead=rm.days(30))
-OLD_ROWS = 200_000
+OLD_ROWS = 50_000
 
 
 @asynccontextmanager
@@ -83,7 +83,7 @@ async def test_the_delete_of_a_sweep_asks_again_for_state_and_age(database_url: 
     async with member_on(database_url) as member:
         await put(member, 1, "done", 100)
         sent: list[str] = []
-        engine = getattr(member.store, "upkeep", member.store.engine).sync_engine
+        engine = getattr(member.store, "upkeep", None) or member.store.engine.sync_engine
         event.listen(engine, "before_cursor_execute", lambda _c, _u, statement, *_: sent.append(statement))
         await swept(member)
         [deleted] = [statement for statement in sent if statement.startswith("DELETE")]
@@ -151,8 +151,8 @@ async def test_claims_go_on_while_old_rows_are_deleted(database_url: str) -> Non
             assert not (await member.settle((lease, None))).lost
             worked += 1
         assert (await sweeping)[StateKind.DONE] == ChangeResult(OLD_ROWS)
-        # Some four hundred batches: if each of them kept a claim waiting until the end, there would be one.
-        assert worked >= 50
+        # A hundred batches: if they kept a claim waiting until the end, there would be one.
+        assert worked >= 20
         assert len(await keys(member)) == worked
 
 
@@ -172,7 +172,7 @@ async def test_the_index_serves_the_sweep(database_url: str) -> None:
                 rows = connection.exec_driver_sql(f"{how} {statement}", parameters).all()
                 plans.append("\n".join(str(row[-1]) for row in rows))
 
-        engine = getattr(member.store, "upkeep", member.store.engine).sync_engine
+        engine = getattr(member.store, "upkeep", None) or member.store.engine.sync_engine
         event.listen(engine, "before_cursor_execute", explained)
         first = await member.mill.run(lambda c: retention.delete_some(c, sql, StateKind.DONE, 60.0, None))
         second = await member.mill.run(lambda c: retention.delete_some(c, sql, StateKind.DONE, 60.0, first.last))

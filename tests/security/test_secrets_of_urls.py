@@ -23,6 +23,8 @@ from rowmill.cli.process import SIGNALS
 from tests.security.secret_app import SECRET, letters, mill
 from tests.support.postgres import TemporaryPostgres
 
+pytestmark = pytest.mark.xdist_group("locked server")
+
 COMMANDS = [
     ["work"], ["drain"], ["stats"], ["list", "letter"], ["show", "letter", "1"], ["why", "letter", "1"], ["doctor"],
     ["adopt", "letter"], ["adopt", "other"], ["migrate"], ["migrate", "--check"], ["pause", "letter"],

@@ -50,7 +50,8 @@ async def browser_page(executable: str | None, seconds: float = START_SECONDS) -
         opened.on("console", listen)
         try:
             yield opened
-            assert [one for one in problems if "409" not in one] == []
+            unexpected = [one for one in problems if "409" not in one]
+            assert not unexpected, unexpected
         finally:
             await browser.close()
 

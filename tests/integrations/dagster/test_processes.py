@@ -35,14 +35,16 @@ def test_the_definitions_are_valid(variables: dict[str, str], tmp_path: Path) ->
         assert process.wait(SECONDS) == 0, log.read_text()
 
 
+# Each on one store: Dagster knows nothing of it, and tests/faults stops and kills workers on both.
 @pytest.mark.parametrize(
-    ("job", "number"),
+    ("job", "number", "database_url"),
     [
-        ("drain_parcels", signal.SIGINT),
-        ("drain_parcels", signal.SIGTERM),
-        ("drain_parcels", signal.SIGKILL),
-        ("drain_apart", signal.SIGINT),
+        ("drain_parcels", signal.SIGINT, "sqlite"),
+        ("drain_parcels", signal.SIGTERM, "postgres"),
+        ("drain_parcels", signal.SIGKILL, "postgres"),
+        ("drain_apart", signal.SIGINT, "postgres"),
     ],
+    indirect=["database_url"],
 )
 def test_a_run_that_ends_early_loses_nothing(
     mill: rm.Mill,

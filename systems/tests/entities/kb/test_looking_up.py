@@ -13,6 +13,8 @@ from rowmill_systems.entities.kb.thing import KnowledgeBase
 from rowmill_systems.parts.names.types import EntityType
 from systems.tests.entities.kb.sample_kbs import built
 
+pytestmark = pytest.mark.xdist_group("knowledge base")
+
 THINGS = (
     {"id": "einstein", "name": "Albert Einstein", "types": ["person"], "prominence": 0.9},
     {"id": "tolkien", "name": "J. R. R. Tolkien", "types": ["person"], "aliases": ["John Ronald Reuel Tolkien"]},

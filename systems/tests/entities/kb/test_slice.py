@@ -15,6 +15,8 @@ from rowmill_systems.entities.properties.catalogue import catalogue
 from rowmill_systems.parts.names.types import EntityType
 from tools.knowledge_slice.make import SLICE, made
 
+pytestmark = pytest.mark.xdist_group("knowledge base")
+
 LINES = [json.loads(line) for line in SLICE.read_text("utf-8").splitlines()]
 BY_ID: dict[str, dict[str, Any]] = {line["id"]: line for line in LINES}
 HUMAN_SIZED = 1_000_000

@@ -11,6 +11,8 @@ from rowmill_systems.entities.settings import EntitiesSettings
 from rowmill_systems.entities.sources.embedded import EmbeddedSource
 from tools.entities_quality import BEGIN, END, HALVES, PAGE, Verdict, cases, counted, measured, verdicts, written
 
+pytestmark = pytest.mark.xdist_group("entity quality")
+
 SETTINGS = EntitiesSettings()
 THRESHOLD, GAP = SETTINGS.link_threshold, SETTINGS.link_gap
 

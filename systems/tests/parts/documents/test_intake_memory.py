@@ -21,7 +21,7 @@ ALLOWED = {
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_hostile_documents_have_their_outcomes_within_the_memory_of_a_worker() -> None:
-    command = [sys.executable, "-m", "bench.intake_memory", "--documents", "20", "--json"]
+    command = [sys.executable, "-m", "bench.intake_memory", "--documents", "8", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

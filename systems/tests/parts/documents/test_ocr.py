@@ -13,6 +13,8 @@ from rowmill_systems.parts.documents.ocr.rapid import RapidOcr, split_words
 from rowmill_systems.parts.documents.ocr.tesseract import Tesseract, spots_of
 from systems.tests.parts.documents.files import pdf, pictured, read, saved, scan, texts, written
 
+pytestmark = pytest.mark.xdist_group("ocr")
+
 TABLE = """level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext
 1\t1\t0\t0\t0\t0\t0\t0\t900\t300\t-1\t
 5\t1\t1\t1\t1\t1\t40\t40\t90\t30\t96.1\tTotal

@@ -15,6 +15,8 @@ from rowmill_systems.parts.embeddings import open_embedder
 from rowmill_systems.parts.embeddings.local import TokenAverage, Transformer
 from rowmill_systems.parts.embeddings.weights import ModelMissing, package_file, read_safetensors
 
+pytestmark = pytest.mark.xdist_group("embeddings")
+
 WIDTH, HEADS, LAYERS, WIDE = 8, 2, 2, 16
 VOCABULARY = {word: number for number, word in enumerate(["[UNK]", "the", "cat", "sat", "on", "a", "mat"])}
 
