@@ -306,6 +306,7 @@ class Mill(Schedules):
                 services=services,
                 paused=upkeep.paused,
             )
+            worker.number = lambda: upkeep.worker
             upkeep.holding = worker.holding
             upkeep.settle_lags = worker.settle_lags
             if scheduler is not None:

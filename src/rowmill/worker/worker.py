@@ -56,6 +56,8 @@ class Worker:
     ) -> None:
         self.settings = settings or WorkerSettings()
         self.report = report or Report()
+        self.number: Callable[[], int] = lambda: store.worker
+        """Returns the number of this worker in the fleet. A database that was set back gives it another one."""
         self._store = store
         self._events = events or Events()
         self._services = services

@@ -1,0 +1,1 @@
+"""A worker inside a web application."""
