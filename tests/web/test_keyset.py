@@ -94,3 +94,29 @@ def test_a_filter_looks_at_so_many_rows_and_the_next_page_goes_on_from_there() -
 
     assert found == [[], ["rare"], []]
     assert read == 3
+
+
+@pytest.mark.parametrize("sort", ["title", "-title"])
+def test_a_list_within_one_value_of_a_column(sort: str) -> None:
+    engine = sa.create_engine("sqlite://")
+    table = sa.Table(
+        "within", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True), sa.Column("shelf", sa.Text),
+        sa.Column("title", sa.Text),
+    )  # fmt: skip
+    keyset = Keyset({"title": table.c.title}, table.c.id, default="title")
+    rows = [{"id": n, "shelf": "ab"[n % 2], "title": TITLES[n % len(TITLES)]} for n in range(40)]
+    with engine.begin() as connection:
+        table.create(connection)
+        connection.execute(table.insert(), rows)
+        found, after = list[int](), ""
+        for _ in range(40):
+            page = keyset.read(
+                connection, sa.select(table.c.id), within=(table.c.shelf, "b"), sort=sort, after=after, limit=3
+            )
+            found += [row["id"] for row in page.rows]
+            if page.next is None:
+                break
+            after = page.next
+    engine.dispose()
+    wanted = sorted((row for row in rows if row["shelf"] == "b"), key=lambda row: (row["title"], row["id"]))
+    assert found == [row["id"] for row in wanted][:: 1 if sort == "title" else -1]

@@ -57,6 +57,7 @@ class Keyset:
         wanted: "sa.Select[Any]",
         *,
         filters: Sequence["sa.ColumnElement[bool]"] = (),
+        within: tuple[Any, Any] | None = None,
         sort: str = "",
         after: str = "",
         limit: int = 50,
@@ -65,7 +66,8 @@ class Keyset:
         """Run a select in this order, from the row after the cursor on. Raises UnknownPage.
 
         Conditions that the index of the order serves belong into the select. `filters` are for all others: at most
-        `looked_at` rows are compared with them, and the next page goes on after the last of these.
+        `looked_at` rows are compared with them, and the next page goes on after the last of these. `within` is a column
+        and its value, for an index that begins with this column.
         """
         sort = sort or self.default
         name, descending = sort.removeprefix("-"), sort.startswith("-")
@@ -75,13 +77,22 @@ class Keyset:
         if connection.dialect.name == "sqlite" and isinstance(column.type, sa.DateTime):
             # SQLite compares times as texts, and CURRENT_TIMESTAMP has no fractions, which a bound datetime has.
             column = sa.type_coerce(column, sa.Text())
+        before: list[tuple[Any, Any]] = []
+        if within is not None:
+            # Not `=`: PostgreSQL would then take the order of an index without the column for good enough, and read all
+            # of it for a value that only rows at its end have.
+            first, given = within[0], sa.bindparam(None, within[1], type_=within[0].type)
+            wanted = wanted.where(first >= given, first <= given)
+            wanted = wanted.order_by(first.desc() if descending else first.asc())
+            before.append((first, given))
         if after:
             value, key = (
                 sa.bindparam(None, given, type_=side.type)
                 for given, side in zip(_decoded(after, column, self.key), (column, self.key), strict=True)
             )
             # As one comparison of two pairs, an index finds where the page begins; with OR, it would read up to there.
-            here, there = sa.tuple_(column, self.key), sa.tuple_(value, key)
+            pairs = [*before, (column, value), (self.key, key)]
+            here, there = (sa.tuple_(*side) for side in zip(*pairs, strict=True))
             wanted = wanted.where(here < there if descending else here > there)
 
         def ordered(select: "sa.Select[Any]", *columns: Any) -> "sa.Select[Any]":
