@@ -15,6 +15,7 @@ from rapidfuzz import fuzz
 
 from rowmill_systems.parts.names.companies import CompanyMatch, MatchVerdict, compare_companies
 from rowmill_systems.parts.names.company_normal import company_parts
+from rowmill_systems.parts.names.people import PersonMatch
 
 HOME = Path(__file__).parents[1]
 PAIRS = HOME / "systems" / "tests" / "parts" / "names" / "pairs.jsonl"
@@ -26,7 +27,7 @@ FAULT_FOUND = "fault found"
 
 @dataclass(frozen=True, slots=True)
 class NamePair:
-    """Two names, and whether they are of one company."""
+    """Two names, and whether they are of one company, or of one person."""
 
     one: str
     other: str
@@ -45,7 +46,7 @@ class NamePair:
 @dataclass(frozen=True, slots=True)
 class JudgedPair:
     pair: NamePair
-    match: CompanyMatch
+    match: CompanyMatch | PersonMatch
 
     @property
     def said_same(self) -> bool:
@@ -79,8 +80,10 @@ def pairs(path: Path = PAIRS) -> list[NamePair]:
     return [NamePair(**json.loads(line)) for line in path.read_text("utf-8").splitlines() if line.strip()]
 
 
-def judged(known: Sequence[NamePair]) -> list[JudgedPair]:
-    return [JudgedPair(pair, compare_companies(pair.one, pair.other)) for pair in known]
+def judged(
+    known: Sequence[NamePair], compare: Callable[[str, str], CompanyMatch | PersonMatch] = compare_companies
+) -> list[JudgedPair]:
+    return [JudgedPair(pair, compare(pair.one, pair.other)) for pair in known]
 
 
 def figures(found: Sequence[JudgedPair]) -> QualityFigures:
@@ -109,7 +112,8 @@ def simple(known: Sequence[NamePair], *, forms: bool) -> float:
     return best
 
 
-def written(found: Sequence[JudgedPair]) -> str:
+def table(found: Sequence[JudgedPair]) -> list[str]:
+    """Return the lines of a table of figures: all pairs, and by half, script and kind."""
     lines = [
         "| | pairs | of them same | said same rightly | wrongly | unsure | precision | recall | F1 |",
         "| --- " * 9 + "|",
@@ -129,9 +133,13 @@ def written(found: Sequence[JudgedPair]) -> str:
     lines.append(row("**all**", found))
     lines += rows("half:", lambda pair: pair.half)
     lines += rows("script:", lambda pair: pair.script)
-    lines += rows("kind:", lambda pair: pair.kind)
+    return lines + rows("kind:", lambda pair: pair.kind)
+
+
+def written(found: Sequence[JudgedPair]) -> str:
     known = [each.pair for each in found]
-    lines += [
+    lines = [
+        *table(found),
         "",
         "| beside it, at the threshold that suits it best | F1 |",
         "| --- | --- |",
@@ -141,19 +149,30 @@ def written(found: Sequence[JudgedPair]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def list_wrong(found: Sequence[JudgedPair], *, both_halves: bool) -> list[JudgedPair]:
+    """Print the wrong answers of the tuned half, or of both; return the pairs that were looked at."""
+    chosen = [each for each in found if both_halves or each.pair.half == TUNED]
+    for each in chosen:
+        if each.said_same != each.pair.same:
+            reasons = ", ".join(f"{'+' if it.agrees else '-'}{it.code} {it.detail}" for it in each.match.reasons)
+            truth = "same     " if each.pair.same else "different"
+            print(f"{truth} {each.match.score:.2f} {each.pair.one} | {each.pair.other} [{reasons}]")
+    return chosen
+
+
+def write_between(page: Path, begin: str, text: str) -> None:
+    """Put a text between the marks of a page."""
+    before, rest = page.read_text("utf-8").split(begin)
+    page.write_text(before + begin + text + END + rest.split(END, 1)[1], "utf-8")
+
+
 def main(arguments: Sequence[str]) -> None:
     found = judged(pairs())
     if "--wrong" in arguments:
-        for each in found:
-            if each.said_same != each.pair.same and ("--all" in arguments or each.pair.half == TUNED):
-                reasons = ", ".join(f"{'+' if it.agrees else '-'}{it.code} {it.detail}" for it in each.match.reasons)
-                truth = "same     " if each.pair.same else "different"
-                print(f"{truth} {each.match.score:.2f} {each.pair.one} | {each.pair.other} [{reasons}]")
-        found = found if "--all" in arguments else [each for each in found if each.pair.half == TUNED]
+        found = list_wrong(found, both_halves="--all" in arguments)
     tables = written(found)
     if "--write" in arguments:
-        before, rest = PAGE.read_text("utf-8").split(BEGIN)
-        PAGE.write_text(before + BEGIN + tables + END + rest.split(END)[1], "utf-8")
+        write_between(PAGE, BEGIN, tables)
     print(tables)
 
 

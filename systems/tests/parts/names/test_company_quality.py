@@ -15,6 +15,8 @@ from tools.company_names_quality import (
     written,
 )
 
+pytestmark = pytest.mark.xdist_group("company quality")
+
 
 @pytest.fixture(scope="module")
 def found() -> list[JudgedPair]:

@@ -1,7 +1,7 @@
 """Names of one thing are alike; what distinguishes two things keeps their names apart."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowmill_systems.parts.names.readings import implied_type, readings
@@ -159,6 +159,7 @@ def test_what_a_name_says_of_its_type() -> None:
     assert implied_type("AG") is None
 
 
+@settings(deadline=None)  # the first name reads the word lists
 @given(st.text(max_size=60), st.text(max_size=60), st.sampled_from([None, *EntityType]))
 def test_likeness_is_a_share_and_the_same_name_is_alike(one: str, other: str, type: EntityType | None) -> None:
     assert 0 <= alike(one, other, type) <= 1

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
+from rapidfuzz.distance import OSA
+
 from rowmill_systems.parts.names.company_normal import (
     PhraseTree,
     company_parts,
@@ -16,7 +18,7 @@ from rowmill_systems.parts.names.company_normal import (
     normal_form,
     simplified,
 )
-from rowmill_systems.parts.names.transliteration import folded_japanese, latin, skeleton, spoken
+from rowmill_systems.parts.names.transliteration import folded_japanese, latin, pinyin, skeleton, spoken
 
 OWN, GENERIC, REGION, GROUP, MINOR = "own", "generic", "region", "group", "minor"
 MOST_WORDS = 24
@@ -34,6 +36,13 @@ _NUMBER = re.compile(r"\d")
 _ALSO = re.compile(
     r"\s(?:a\.?k\.?a\.?|d[./]?b[./]?a\.?|t/a|doing business as|trading as|also known as|alias)\s", re.IGNORECASE
 )
+_WORDS_OF_FORMS = {
+    "j": ("joint",), "s": ("stock",), "l": ("limited", "liability"), "c": ("company", "corporation"),
+    "i": ("incorporated",), "a": ("aktiengesellschaft",), "g": ("gesellschaft",), "p": ("partnership", "proprietary"),
+}  # fmt: skip
+_SPACE_AS_SIGN = re.compile(r"(?<=[^\W\d_])[+_](?=[^\W\d_])")
+"""In a name without spaces they are spaces: Red_Eagles."""
+_TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
 _ADJECTIVE = re.compile("(?:yy|iy|aya|yaya|oe|oye|ie|ye|ii|y|i|o)$")
 
 
@@ -49,6 +58,8 @@ class CompanyWord:
     """The first letter of the word as it was written."""
     foreign: bool = False
     """Transliterated: its spelling is one of several."""
+    raw: str = ""
+    """As it was written, in Latin letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +83,22 @@ class CompanyName:
     branch: str = ""
     group: bool = False
     initials: tuple[str, ...] = ()
+    written: str = ""
+    """The whole name without spaces, with its legal form."""
     letters: str = ""
     """The name, if it is a single short word that may stand for others."""
     wide: bool = False
     """Written without spaces."""
     spoken: str = ""
-    """The core in Latin letters, if it is kana or Hangul alone."""
+    """The core in Latin letters, if it is kana, Hangul, or Chinese characters whose reading is known."""
+    spoken_brand: str = ""
+    """The same without what the company does."""
+    translated_trade: frozenset[str] = frozenset()
+    """What the company does, in the words that names in Latin letters have for it."""
+    meaning: tuple[frozenset[str], ...] = ()
+    """The whole name in words that names in Latin letters have for its parts, if each part has some."""
+    capitals: bool = False
+    """The letters are written in capitals."""
     others: tuple["CompanyName", ...] = field(default=(), compare=False)
     """Names that the name itself mentions: in brackets, or behind "trading as"."""
     former: tuple["CompanyName", ...] = field(default=(), compare=False)
@@ -102,25 +123,51 @@ def _analyzed(name: str, depth: int) -> CompanyName:
     normal = normal_form(name)
     if not normal:
         return CompanyName("")
+    if " " not in name:
+        name = _SPACE_AS_SIGN.sub(" ", name)
     base, others = name, list[str]()
     if depth == 0:
         base, others = _mentioned(name)
+    if base.endswith(("'s", "’s")) and company_parts(base[:-2]).forms:
+        base = base[:-2]
     parts = company_parts(base)
     if not parts.words:
         base, others, parts = name, [], company_parts(name)
     if not parts.words:
         return CompanyName(normal)
     found = _wide(base, parts.words) if any(map(_WIDE.search, parts.words)) else _spaced(parts.words)
+    if depth == 0 and not found.wide and len(parts.words) > 2:
+        others += _own_initials(parts.words)
     former = tuple(each for text in parts.former if depth == 0 and (each := _analyzed(text, 1)).normal)
     forms = found.forms | frozenset(parts.forms)
     mentioned = tuple(each for text in others if (each := _analyzed(text, 1)).normal)
     return CompanyName(
-        normal=normal, words=found.words, full=found.full, core=found.core, brand=found.brand, trade=found.trade,
+        normal=normal, written=latin("".join(folded_words(name))), words=found.words, full=found.full, core=found.core,
+        brand=found.brand, trade=found.trade,
         forms=forms,
         regions=found.regions, bracketed_regions=found.bracketed_regions, numbers=found.numbers, branch=found.branch,
         group=found.group, initials=_initials(found.words, parts.forms), letters=found.letters, wide=found.wide,
-        spoken=found.spoken, others=mentioned, former=former,
+        spoken=found.spoken, spoken_brand=found.spoken_brand, translated_trade=found.translated_trade,
+        meaning=found.meaning,
+        capitals=_in_capitals(base, found.letters), others=mentioned, former=former,
     )  # fmt: skip
+
+
+def _own_initials(words: Sequence[str]) -> list[str]:
+    """Return both names of a company that has its initials in front of its name: H&M Hennes & Mauritz."""
+    for size in (1, 2, 3):
+        head = "".join(word for word in words[:size] if word != "and")
+        rest = [word for word in words[size:] if word not in _minor()]
+        letters = "".join(word[0] for word in rest)
+        if len(rest) > 1 and len(head) > 1 and (head == letters or (len(head) > 3 and sorted(head) == sorted(letters))):
+            return [" ".join(words[:size]), " ".join(words[size:])]
+    return []
+
+
+def _in_capitals(name: str, letters: str) -> bool:
+    return bool(letters) and any(
+        word.isupper() and word.replace(".", "").replace("&", "a").lower() == letters for word in name.split()
+    )
 
 
 def _mentioned(name: str) -> tuple[str, list[str]]:
@@ -129,6 +176,9 @@ def _mentioned(name: str) -> tuple[str, list[str]]:
     if match := _ALSO.search(name):
         others.append(name[match.end() :].strip(" \"'"))
         name = name[: match.start()]
+    first, slash, second = name.partition("/")
+    if slash and len(company_parts(first).words) > 1 and len(company_parts(second).words) > 1:
+        others += [first, second]  # Al-Qa'ida/Islamic Army
     for match in reversed(list(_BRACKETED.finditer(name))):
         inner, rest = match[1].strip(), (name[: match.start()] + " " + name[match.end() :]).strip()
         if not inner or not any(map(str.isalnum, rest)):
@@ -162,6 +212,10 @@ def _is_aside(inner: str, rest: str, *, last: bool) -> bool:
 
 def _spaced(tokens: Sequence[str]) -> CompanyName:
     words, forms, branch = _without_inner_forms(list(tokens[:MOST_WORDS]))
+    size, form = _more_forms().longest(words, len(words)) if words and words[-1] in _more_forms().root else (0, "")
+    if 0 < size < len(words):
+        words = words[:-size]
+        forms.add(form)
     front, (size, form) = _transliterated_front(), (0, "")
     if words and skeleton(latin(words[0])) in front.root:
         size, form = front.longest([skeleton(latin(word)) for word in words[:8]], 0)
@@ -176,6 +230,7 @@ def _spaced(tokens: Sequence[str]) -> CompanyName:
     if "tic" in words:
         words = ["sanayi" if word == "san" else word for word in words]  # San. ve Tic. of Turkey
     words = [long for word in words for long in _expansions().get(latin(word), (word,))]
+    words = _with_compound_numbers(words)
     foreign = [not word.isascii() for word in words]
     texts = [latin(word) for word in words]
     found, numbers, regions, group, place = list[CompanyWord](), set[str](), set[str](), False, 0
@@ -183,13 +238,14 @@ def _spaced(tokens: Sequence[str]) -> CompanyName:
         size, region = _region_tree().longest(texts, place)
         if size and not (region in ("north", "south", "east", "west") and size < len(texts) == 2):
             regions.add(region)
-            found += [CompanyWord(region, REGION, initial="".join(text[0] for text in texts[place : place + size]))]
+            letters = "".join(text[0] for text in texts[place : place + size])
+            found += [CompanyWord(region, REGION, initial=letters, raw="".join(texts[place : place + size]))]
             place += size
             continue
         text, initial = _usual(texts[place]), texts[place][:1]
         if text in ("russia", "moscow"):
             regions.add(text)
-            found.append(CompanyWord(text, REGION, initial=initial))
+            found.append(CompanyWord(text, REGION, initial=initial, raw=texts[place]))
             place += 1
             continue
         if number := _number(text, place, len(texts)):
@@ -197,20 +253,30 @@ def _spaced(tokens: Sequence[str]) -> CompanyName:
             found.append(CompanyWord(number, OWN, initial=initial))
         elif text in _group_words():
             group = True
-            found.append(CompanyWord("group", GROUP, initial=initial))
-        elif text in _minor():
+            found.append(CompanyWord("group", GROUP, initial=initial, raw=texts[place]))
+        elif text in _minor() or (place and _is_misspelt_form(text)):
             found.append(CompanyWord(text, MINOR, initial=initial))
         else:
             kind = GENERIC if text in _generic() or _singular(text) in _generic() else OWN
-            found.append(CompanyWord(text, kind, skeleton(text), initial, foreign[place]))
+            found.append(CompanyWord(text, kind, skeleton(text), initial, foreign[place], texts[place]))
         place += 1
     if all(word.kind == MINOR for word in found):
         found = [CompanyWord(word.text, OWN, skeleton(word.text), word.initial, word.foreign) for word in found]
     letters = texts[0] if len(texts) == 1 and 2 <= len(texts[0]) <= 7 and texts[0].isalpha() else ""
+    if len(texts) == 3 and texts[1] == "and" and len(texts[0]) == len(texts[2]) == 1:
+        letters = f"{texts[0]}a{texts[2]}"  # P&G
     return CompanyName(
         "", tuple(found), forms=frozenset(forms), regions=frozenset(regions), numbers=frozenset(numbers), branch=branch,
         group=group, letters=letters,
     )  # fmt: skip
+
+
+def _is_misspelt_form(text: str) -> bool:
+    """Tell whether a word is one of a legal form with a slip: Joynt Stock Company."""
+    known = _WORDS_OF_FORMS.get(text[:1])
+    if not known or len(text) < 5 or text in _generic():
+        return False
+    return any(abs(len(text) - len(word)) < 2 and OSA.distance(text, word, score_cutoff=1) == 1 for word in known)
 
 
 def _without_inner_forms(words: list[str]) -> tuple[list[str], set[str], str]:
@@ -239,6 +305,29 @@ def _number(text: str, place: int, count: int) -> str:
     if len(text) == 1 and (place == 0 or place < count - 1 or text not in "ivx"):
         return ""
     return _spelled_numbers().get(text, "") if count > 1 else ""
+
+
+def _with_compound_numbers(words: list[str]) -> list[str]:
+    """Write forty four and forty 4 as 44."""
+    if _TENS.keys().isdisjoint(words):
+        return words
+    found, place = list[str](), 0
+    while place < len(words):
+        tens, unit = _TENS.get(words[place], 0), 0
+        if tens and place + 1 < len(words):
+            written = words[place + 1]
+            unit = (
+                int(written)
+                if written in "123456789"
+                else int(_spelled_numbers().get(written, "0") if len(written) > 2 else "0")
+            )
+        if tens:
+            found.append(str(tens + (unit if unit < 10 else 0)))
+            place += 2 if 0 < unit < 10 else 1
+        else:
+            found.append(words[place])
+            place += 1
+    return found
 
 
 def _initials(words: Sequence[CompanyWord], forms: Iterable[str]) -> tuple[str, ...]:
@@ -300,13 +389,36 @@ def _wide(name: str, tokens: Sequence[str]) -> CompanyName:
     regions |= bracketed
     core = folded_japanese(text)
     brand, trade = _without_trade(core)
-    latin_core = spoken(text) if not _NUMBER.search(text) else ""
+    latin_core = _sound(text) if not _NUMBER.search(text) else ""
+    latin_brand = _sound(text[: len(brand)]) if trade and not _NUMBER.search(text) else ""
+    trades = frozenset(word for part in trade for word in _translations().get(part, ()))
     numbers = frozenset(re.findall(r"\d+", unicodedata.normalize("NFKC", core)))
     return CompanyName(
         "", full=full, core=core, brand=brand, trade=trade, forms=frozenset(forms), regions=frozenset(regions),
         bracketed_regions=frozenset(bracketed), numbers=numbers, branch=branch, group=group, wide=True,
-        spoken=latin_core,
+        spoken=latin_core, spoken_brand=latin_brand or latin_core, translated_trade=trades,
+        meaning=_meaning("".join(tokens)),
     )  # fmt: skip
+
+
+def _meaning(text: str) -> tuple[frozenset[str], ...]:
+    """Translate a name part by part, the longest known part first; empty if one of them is not known."""
+    for written, _ in _glued_inside():
+        text = text.replace(written, "")
+    for written in _wide_groups():
+        text = text.replace(written, "")
+    text, found, place = folded_japanese(text), list[frozenset[str]](), 0
+    while place < len(text):
+        size = next((size for size in (5, 4, 3, 2, 1) if text[place : place + size] in _meanings()), 0)
+        if not size:
+            return ()
+        found.append(_meanings()[text[place : place + size]])
+        place += size
+    return tuple(found)
+
+
+def _sound(text: str) -> str:
+    return text if text.isascii() else spoken(text) or "".join(pinyin(text))
 
 
 def _without_regions(text: str) -> tuple[str, set[str]]:
@@ -366,6 +478,25 @@ def _trade_end() -> re.Pattern[str]:
 
 
 @cache
+def _translations() -> Mapping[str, frozenset[str]]:
+    """Return the words that names in Latin letters have for what a company does."""
+    found = dict[str, set[str]]()
+    for word, texts in company_words()["translations"].items():
+        for text in texts:
+            found.setdefault(folded_japanese("".join(folded_words(text))), set()).add(word)
+    return {text: frozenset(words) for text, words in found.items()}
+
+
+@cache
+def _meanings() -> Mapping[str, frozenset[str]]:
+    found = {text: set(words) for text, words in _translations().items()}
+    for word, texts in company_words()["meanings"].items():
+        for text in texts:
+            found.setdefault(folded_japanese("".join(folded_words(text))), set()).add(word)
+    return {text: frozenset(words) for text, words in found.items()}
+
+
+@cache
 def _wide_groups() -> tuple[str, ...]:
     return tuple(sorted(_folded(company_words()["without_spaces"]["group"]), key=lambda text: (-len(text), text)))
 
@@ -395,6 +526,15 @@ def _glued_inside() -> tuple[tuple[str, str], ...]:
 def _region_tree() -> PhraseTree:
     regions = data("regions.toml")["latin"]
     return PhraseTree({tuple(name.split()): id for id, names in regions.items() for name in names}, backwards=False)
+
+
+@cache
+def _more_forms() -> PhraseTree:
+    """Return ways to write legal forms that the normal form, which must not change, does not know."""
+    known = company_words()["matching"]["more_forms"]
+    return PhraseTree(
+        {tuple(folded_words(text)): form for form, texts in known.items() for text in texts}, backwards=True
+    )
 
 
 @cache
@@ -440,6 +580,18 @@ def _generic() -> frozenset[str]:
     words = company_words()
     stems = frozenset(words["stems"].values())
     return frozenset(_folded(words["matching"]["generic"])) | frozenset(words["abbreviations"]) | stems
+
+
+@cache
+def left_out_words() -> frozenset[str]:
+    """Return the generic words that companies leave out of their own name."""
+    return frozenset(_folded(company_words()["matching"]["left_out"]))
+
+
+@cache
+def words_left_out_in_speech() -> frozenset[str]:
+    """Return the generic words that people leave out where they leave out the legal form, too: Toyota Motor."""
+    return frozenset(_folded(company_words()["matching"]["left_out_in_speech"]))
 
 
 @cache

@@ -179,6 +179,7 @@ def series_of_forms() -> Mapping[str, frozenset[str]]:
     return {form: frozenset(names) for form, names in found.items()}
 
 
+@cache
 def data(file: str) -> dict[str, Any]:
     """Return one of the data files beside this module."""
     return tomllib.loads((files(__package__) / file).read_text("utf-8"))

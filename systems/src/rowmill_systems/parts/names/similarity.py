@@ -4,11 +4,15 @@ import re
 
 from rapidfuzz.distance import OSA
 
-from rowmill_systems.parts.names.company_matching import MatchVerdict, compare_companies
+from rowmill_systems.parts.names.company_analysis import analyze_company
+from rowmill_systems.parts.names.company_matching import SAME_FROM, MatchVerdict, compare_companies
 from rowmill_systems.parts.names.folding import words
+from rowmill_systems.parts.names.person_matching import compare_people
 from rowmill_systems.parts.names.readings import GENERIC, TITLE, NameReading, readings
 from rowmill_systems.parts.names.types import EntityType
 
+SURE_FROM = 0.9
+"""The comparison of companies forgives a slip; a link in a text needs more."""
 SAME_WITHOUT_SPACES = 0.98
 ANOTHER_ORDER = 0.98
 SURNAME_ALONE = 0.83
@@ -23,15 +27,26 @@ MIDDLE_NAME = 0.5
 SLIP, SECOND_SLIP, FIRST_LETTER = 0.8, 0.1, 0.15
 """Cost of a wrong letter, by the length of the word; extra cost of a second one, and of the first letter: Austria is
 not Australia, and Gambia not Zambia."""
+_VESSEL = re.compile(r"^\s*(?:m[./]?[vts]\.?|s[./]s\.?|f/?v|lng/?c|vessel|the vessel)\s+(?=\w)", re.IGNORECASE)
+"""What stands in front of a ship's name."""
 _DIGIT = re.compile(r"\d")
 _UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
 
 
 def name_similarity(one: str, other: str, type: EntityType | None = None) -> float:
     """Return how similar two names are, from 0 to 1, by the two most similar ways to read them."""
+    if type is EntityType.PERSON:
+        return compare_people(one, other).score
+    if type is EntityType.OTHER:
+        one, other = _VESSEL.sub("", one) or one, _VESSEL.sub("", other) or other
     ways = ((first, second) for first in readings(one, type) for second in readings(other, type))
     best = max((similarity(first, second, type) for first, second in ways), default=0.0)
-    return max(best, same_company(one, other)) if type is EntityType.ORGANISATION else best
+    if type is not EntityType.ORGANISATION:
+        return best
+    match = compare_companies(one, other)
+    if match.verdict is MatchVerdict.DIFFERENT and analyze_company(one).normal and analyze_company(other).normal:
+        return min(best, SAME_FROM - 0.01)  # something tells the two apart, whatever the words say
+    return max(best, match.score if match.verdict is MatchVerdict.SAME else 0.0)
 
 
 def same_company(one: str, other: str) -> float:
@@ -41,7 +56,7 @@ def same_company(one: str, other: str) -> float:
     in a text, such as Heineken, means the company that a register calls Heineken International.
     """
     match = compare_companies(one, other)
-    return match.score if match.verdict is MatchVerdict.SAME else 0.0
+    return match.score if match.score >= SURE_FROM else 0.0
 
 
 def similarity(one: NameReading, other: NameReading, type: EntityType | None) -> float:

@@ -1,8 +1,11 @@
 """Write names of other alphabets in Latin letters, roughly as English texts do."""
 
 import re
+import tomllib
 import unicodedata
-from functools import lru_cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
 
 _CYRILLIC = {
     "а": "a", "б": "b", "в": "v", "г": "g", "д": "d", "е": "e", "ё": "e", "ж": "zh", "з": "z", "и": "i", "й": "y",
@@ -22,10 +25,42 @@ _GREEK = {
     "ψ": "ps",
     "ω": "o",
 }  # fmt: skip
+_GEORGIAN = {
+    "ა": "a", "ბ": "b", "გ": "g", "დ": "d", "ე": "e", "ვ": "v", "ზ": "z", "თ": "t", "ი": "i", "კ": "k", "ლ": "l",
+    "მ": "m", "ნ": "n", "ო": "o", "პ": "p", "ჟ": "zh", "რ": "r", "ს": "s", "ტ": "t", "უ": "u", "ფ": "p", "ქ": "k",
+    "ღ": "gh", "ყ": "q", "შ": "sh", "ჩ": "ch", "ც": "ts", "ძ": "dz", "წ": "ts", "ჭ": "ch", "ხ": "kh", "ჯ": "j",
+    "ჰ": "h",
+}  # fmt: skip
+_ARMENIAN = {
+    "ա": "a", "բ": "b", "գ": "g", "դ": "d", "ե": "e", "զ": "z", "է": "e", "ը": "y", "թ": "t", "ժ": "zh", "ի": "i",
+    "լ": "l", "խ": "kh", "ծ": "ts", "կ": "k", "հ": "h", "ձ": "dz", "ղ": "gh", "ճ": "ch", "մ": "m", "յ": "y", "ն": "n",
+    "շ": "sh", "ո": "o", "չ": "ch", "պ": "p", "ջ": "j", "ռ": "r", "ս": "s", "վ": "v", "տ": "t", "ր": "r", "ց": "ts",
+    "ւ": "v", "փ": "p", "ք": "k", "օ": "o", "ֆ": "f", "և": "ev",
+}  # fmt: skip
+_CONSONANTS_ONLY = {
+    "ب": "b", "پ": "b", "ت": "t", "ث": "t", "ج": "j", "چ": "s", "ح": "h", "خ": "x", "د": "d", "ذ": "d", "ر": "r",
+    "ز": "z", "ژ": "j", "س": "s", "ش": "s", "ص": "s", "ض": "d", "ط": "t", "ظ": "z", "غ": "k", "ف": "f", "ق": "k",
+    "ک": "k", "گ": "k", "ل": "l", "م": "m", "ن": "n", "ه": "h", "ھ": "h", "ٹ": "t", "ڈ": "d", "ڑ": "r", "ں": "n",
+    "ב": "b", "ג": "k", "ד": "d", "ה": "h", "ז": "z", "ח": "h", "ט": "t", "כ": "k", "ך": "k", "ל": "l", "מ": "m",
+    "ם": "m", "נ": "n", "ן": "n", "ס": "s", "פ": "f", "ף": "f", "צ": "s", "ץ": "s", "ק": "k", "ר": "r", "ש": "s",
+    "ת": "t",
+}  # fmt: skip
+"""Arabic, Persian and Hebrew write few vowels. Letters that stand for vowels are left out."""
+_CONSONANT_SPELLINGS = (
+    ("tch", "s"), ("sch", "s"), ("sh", "s"), ("ch", "s"), ("kh", "x"), ("gh", "k"), ("th", "t"), ("dh", "d"),
+    ("ph", "f"), ("zh", "j"), ("dj", "j"), ("ck", "k"), ("tz", "s"), ("ts", "s"), ("q", "k"), ("g", "k"), ("ce", "se"),
+    ("ci", "si"), ("c", "k"), ("p", "b"), ("v", ""), ("w", ""),
+)  # fmt: skip
+_SILENT = re.compile("[aeiouy]+|(?<=.)h")
+_SAME_VOWELS = (
+    ("ou", "u"), ("oo", "u"), ("eo", "u"), ("eu", "u"), ("ee", "i"), ("ei", "ai"), ("ey", "ai"), ("ay", "ai"),
+    ("e", "i"), ("y", "i"), ("j", "i"), ("o", "u"), ("w", "v"),
+)  # fmt: skip
 _GREEK_PAIRS = (("ου", "ou"), ("αυ", "av"), ("ευ", "ev"), ("γγ", "ng"), ("γκ", "gk"), ("μπ", "b"), ("ντ", "nt"))
-_LETTERS = str.maketrans(_CYRILLIC | _GREEK)
+_LETTERS = str.maketrans(_CYRILLIC | _GREEK | _GEORGIAN | _ARMENIAN)
 _LOOKALIKES = str.maketrans("aceopxyikhmtb", "асеорхуікнмтв")
 """Latin letters that slip into Cyrillic words."""
+_GEORGIAN_OR_ARMENIAN, _SEMITIC = re.compile("[Ա-֏ა-ჿ]"), re.compile("[א-ת؀-ۿ]")
 _LATIN, _CYRILLIC_LETTER, _GREEK_LETTER = re.compile("[a-z]"), re.compile("[Ѐ-ӿ]"), re.compile("[Ͱ-Ͽ]")
 
 _KANA_ROWS = (
@@ -88,7 +123,53 @@ def latin(word: str) -> str:
         for pair, letters in _GREEK_PAIRS:
             word = word.replace(pair, letters)
         return word.translate(_LETTERS)
+    if _GEORGIAN_OR_ARMENIAN.search(word):
+        return word.translate(_LETTERS)
     return word
+
+
+@lru_cache(maxsize=50_000)
+def consonants(word: str) -> str:
+    """Return the consonants of a word, as far as the ways to write Arabic and Hebrew names agree on them.
+
+    Takes Latin, Arabic or Hebrew letters: hussein, hossein and حسین are all hsn.
+    """
+    if not word.isascii():
+        bare = word.removeprefix("ال") if len(word) > 4 else word
+        heard = [_CONSONANTS_ONLY.get(letter, "") for letter in bare]
+        return "".join(heard[:1]) + "".join(heard[1:]).replace("h", "")
+    word = _DOUBLED.sub(r"\1", word)
+    for letters, plain in _CONSONANT_SPELLINGS:
+        if letters in word:
+            word = word.replace(letters, plain)
+    return _SILENT.sub("", word)
+
+
+def is_semitic(word: str) -> bool:
+    """Tell whether a word is written in Arabic or Hebrew letters."""
+    return bool(_SEMITIC.search(word))
+
+
+@lru_cache(maxsize=50_000)
+def vowels_merged(skeleton_of_word: str) -> str:
+    """Return a skeleton with one vowel for those that spellings exchange: yusuf and yousof."""
+    for letters, plain in _SAME_VOWELS:
+        if letters in skeleton_of_word:
+            skeleton_of_word = skeleton_of_word.replace(letters, plain)
+    return _DOUBLED.sub(r"\1", skeleton_of_word)
+
+
+def pinyin(text: str) -> tuple[str, ...]:
+    """Return the syllables of a text in Chinese characters; empty if one of them is not known."""
+    known = _han_readings()
+    found = tuple(known.get(letter, "") for letter in text)
+    return found if all(found) else ()
+
+
+@cache
+def _han_readings() -> Mapping[str, str]:
+    table = tomllib.loads((files(__package__) / "han_readings.toml").read_text("utf-8"))["pinyin"]
+    return {letter: syllable for syllable, letters in table.items() for letter in letters}
 
 
 def folded_japanese(text: str) -> str:
