@@ -51,11 +51,11 @@ class Sheet:
         self.delimiter = delimiter or found
         self.header = self._header()
 
-    def rows(self, skipped: Callable[[int], None] | None = None) -> Iterator[Row]:
+    def rows(self, skipped: Callable[[int], None] | None = None) -> Generator[Row, None, None]:
         """Yield rows, without empty lines. Missing cells at the end of a row are empty.
 
         A row with more cells than columns raises BadSheet; if `skipped` is given, it is called with the line of that
-        row instead, and the row is left out.
+        row instead, and the row is left out. Close the generator if you don't read it to its end.
         """
         columns = len(self.header)
         for line, cells in islice(self._records(), 1, None):
@@ -113,8 +113,8 @@ class Sheet:
         return found.st_mtime_ns, found.st_size
 
 
-def encoding_and_digest(file: BinaryIO) -> tuple[str, str]:
-    """Return the encoding that a file is in, from its first byte to its last, and a hash of its bytes."""
+def encoding_of(file: BinaryIO) -> str:
+    """Return the encoding that a file seems to be in. Raises BadSheet if it is no text."""
     file.seek(0)
     start = file.read(65536)
     if start.startswith(SPREADSHEETS):
@@ -122,6 +122,12 @@ def encoding_and_digest(file: BinaryIO) -> tuple[str, str]:
     encoding = detect_encoding(file)
     if encoding != "utf-8" and not looks_like_text(start):  # a cell of valid UTF-8 may hold a NUL
         raise BadSheet("it is not text. Save the table as CSV, in UTF-8")
+    return encoding
+
+
+def encoding_and_digest(file: BinaryIO) -> tuple[str, str]:
+    """Return the encoding that a file is in, from its first byte to its last, and a hash of its bytes."""
+    encoding = encoding_of(file)
     decoder, digest = codecs.getincrementaldecoder(encoding)(), hashlib.sha256()
     file.seek(0)
     try:
