@@ -12,7 +12,21 @@ from systems.tests.companies.command_line import CommandLine, called
 from systems.tests.companies.harness import SALT
 
 COMMANDS = [
-    *(["resolve", "process", "stats", "requeue", "export", "rotate-salt", "serve", "work", "migrate", "review"]),
+    *(
+        [
+            "resolve",
+            "process",
+            "stats",
+            "requeue",
+            "export",
+            "rotate-salt",
+            "renormalize",
+            "serve",
+            "work",
+            "migrate",
+            "review",
+        ]
+    ),
     *("review choose", "review none", "mappings import", "mappings export", "mappings conflicts", "mappings decide"),
     *("targets list", "targets add", "targets remove", "targets sweep"),
 ]
@@ -414,15 +428,31 @@ def test_the_salt_is_rotated_with_both_salts_and_execute(both: CommandLine, monk
     assert "both salts" in both.refused("rotate-salt", "--execute")
     monkeypatch.setenv("WDH_TEMP_ID_SALT", NEW_SALT)
     monkeypatch.setenv("WDH_TEMP_ID_SALT_PREVIOUS", SALT)
-    assert "--execute" in both.refused("rotate-salt")
+    assert both.json("rotate-salt") == {"plan_only": True, "requests": 2, "targets": [], "interrupted": False}
+    plan = both.run("rotate-salt")
+    assert "plan: 2 requests" in plan
+    assert "until every process has the new salt and a pass finds 0 rows" in plan
     assert both.read("SELECT temp_id FROM REQUESTS ORDER BY id") == before
     assert both.json("rotate-salt", "--execute") == {"requests": 2, "rows": 0, "failed": []}
     after = both.read("SELECT temp_id FROM REQUESTS ORDER BY id")
     assert not set(after) & set(before)
-    assert "requests: 2" in both.run("rotate-salt", "--execute")
+    both.sql("CREATE TABLE policies (company_id VARCHAR(40))", f"INSERT INTO policies VALUES ('{before[0][0]}')")
+    both.run("targets", "add", "policies", "company_id")
+    assert "2 requests and 1 rows of targets were rewritten. Keep" in both.run("rotate-salt", "--execute")
+    assert "WDH_TEMP_ID_SALT_PREVIOUS can go" in both.run("rotate-salt", "--execute")
     monkeypatch.setenv("WDH_TEMP_ID_SALT_PREVIOUS", "neither")
     monkeypatch.setenv("WDH_TEMP_ID_SALT", "nor")
-    assert "neither of these salts" in both.refused("rotate-salt", "--execute")
+    for words in (["rotate-salt"], ["rotate-salt", "--execute"]):
+        assert "neither of these salts" in both.refused(*words)
+
+
+def test_normal_forms_of_before_are_made_anew_after_a_plan(both: CommandLine) -> None:
+    both.sql("INSERT INTO REQUESTS (raw_name, normalized_name) VALUES ('Acme Ltd', 'ACME'), ('ACME  ltd', 'ACME LTD')")
+    counts = {"requests": 2, "merged": 1, "busy": 0, "rows": 0}
+    assert both.json("renormalize") == {"plan_only": True, **counts}
+    assert "plan: 2 requests" in both.run("renormalize")
+    assert both.json("renormalize", "--execute") == {"plan_only": False, **counts}
+    assert "0 requests with another normal form" in both.run("renormalize", "--execute")
 
 
 def test_resolutions_are_exported_since_a_time(both: CommandLine) -> None:

@@ -1,6 +1,7 @@
 """Which candidate is accepted, and what is said if none is."""
 
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -292,7 +293,7 @@ def test_a_budget_is_a_run() -> None:
 
 
 def test_closing_closes_all() -> None:
-    one, other = ListProvider({}), ListProvider({})
+    one, other = ListProvider({}, "one"), ListProvider({}, "other")
     chain_of(one, other).close()
     assert (one.closed, other.closed) == (1, 1)
 
@@ -310,6 +311,82 @@ def test_a_budget_is_never_exceeded_by_threads() -> None:
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(spend, range(500))) == 100
     assert (budget.spent, budget.left) == (100, 0)
+
+
+def test_a_refusal_holds_for_its_run_whatever_other_runs_begin_meanwhile() -> None:
+    """C4: the first run must not ask again because a second one has begun on the same providers."""
+    provider = ListProvider({"Xylo": ProviderOff("refused")}, batch_size=1)
+    chain, first, second = chain_of(provider), CallBudget(100), CallBudget(100)
+    assert chain.look_up(["Xylo"], first)[0].outcome is FAILED
+    provider._answers = {}
+    assert chain.look_up(["Xylo"], second)[0].outcome is NO
+    [decision] = chain.look_up(["Xylo"], first)
+    assert (decision.outcome, type(decision.error)) == (FAILED, ProviderOff)
+    assert (first.spent, second.spent) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["internal", "person", "providers", "company_name", "", "x" * 41, "two\nlines"])
+def test_a_provider_s_name_means_that_provider_and_nothing_else(name: str) -> None:
+    with pytest.raises(rm.errors.DeclarationError):
+        chain_of(ListProvider({}, name))
+
+
+def test_two_providers_of_one_name_are_refused() -> None:
+    with pytest.raises(rm.errors.DeclarationError, match="two providers have the name list"):
+        chain_of(ListProvider({}), ListProvider({}))
+
+
+class MeetingProvider(ListProvider):
+    """Answers when `concurrency` requests are under way at once."""
+
+    def __init__(self, concurrency: int, answers: dict[str, Answer | BaseException] | None = None) -> None:
+        super().__init__(answers or {}, batch_size=1)
+        self.concurrency = concurrency
+        self._meeting = threading.Barrier(concurrency)
+
+    def search(self, names: Sequence[str], spend: SpendCall) -> Sequence[Answer]:
+        found = super().search(names, spend)
+        self._meeting.wait(10)
+        return found
+
+
+def test_as_many_requests_are_under_way_as_the_provider_allows() -> None:
+    names = [f"Company {number}" for number in range(12)]
+    provider = MeetingProvider(4, {name: [candidate(name, name)] for name in names})
+    decisions = decide(chain_of(provider), *names)
+    assert [each.company_id for each in decisions] == names, "each has its own answer"
+
+
+def test_a_budget_holds_for_requests_that_are_made_at_once() -> None:
+    names = [f"Company {number}" for number in range(40)]
+    provider = MeetingProvider(4)
+    budget = CallBudget(20)
+    decisions = chain_of(provider).look_up(names, budget)
+    assert (budget.spent, len(provider.batches)) == (20, 20)
+    assert [each.outcome for each in decisions].count(NO) == 20
+    assert sum(isinstance(each.error, BudgetSpent) for each in decisions) == 20
+
+
+def test_what_has_no_answer_in_time_fails_and_is_not_waited_for() -> None:
+    """One request that hangs costs the answers of no other."""
+    names = [f"Company {number}" for number in range(8)]
+    leave = threading.Event()
+
+    class HangingProvider(ListProvider):
+        concurrency = 2
+
+        def search(self, names: Sequence[str], spend: SpendCall) -> Sequence[Answer]:
+            found = super().search(names, spend)
+            assert names != ["Company 0"] or leave.wait(30)
+            return found
+
+    provider = HangingProvider({}, batch_size=1)
+    budget = CallBudget(100)
+    decisions = chain_of(provider).look_up(names, budget, seconds=1.0)
+    leave.set()
+    assert [each.outcome for each in decisions] == [FAILED, *[NO] * 7]
+    assert decisions[0].error is not None
+    assert (decisions[0].error.code, budget.spent) == ("timeout", 8)
 
 
 # With real providers, on real servers.
@@ -353,6 +430,17 @@ def test_a_401_in_the_middle_of_a_batch_fails_the_rest_until_the_next_run(chain:
     assert chain.look_up(KNOWN[2:3], budget)[0].outcome is FAILED
     assert eqc.counts.requests == 3, "the same run"
     assert decide(chain, *KNOWN[2:])[0].outcome is ACCEPTED, "another run"
+
+
+def test_a_401_stops_requests_that_are_made_at_once(eqc: EqcServer) -> None:
+    """C4: each thread makes one more at the most."""
+    names = [f"Company {number}" for number in range(40)]
+    eqc.plan = FaultPlan(refuse_after=3)
+    chain, budget = chain_of(EqcProvider(eqc.url, TOKEN, timeout_seconds=5, concurrency=4)), CallBudget(100)
+    decisions = chain.look_up(names, budget)
+    chain.close()
+    assert 4 <= eqc.counts.requests == budget.spent <= 3 + 4
+    assert sum(isinstance(each.error, ProviderOff) for each in decisions) == 37
 
 
 def test_every_name_is_decided_whatever_the_server_does(chain: ProviderChain, eqc: EqcServer) -> None:

@@ -1,15 +1,12 @@
 """The job, the schedule and the sensor of companies, in Dagster."""
 
 import asyncio
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import dagster as dg
@@ -21,6 +18,7 @@ from rowmill_systems.companies import orchestration
 from rowmill_systems.companies.companies import Companies
 from rowmill_systems.companies.lookup_queue import LookupQueue
 from rowmill_systems.companies.models import SCHEMA, tables_of
+from rowmill_systems.companies.service import CompanyEnrichmentService, LookupRun
 from rowmill_systems.companies.settings import CompaniesSettings
 from tests.integrations.dagster.processes import environment, start
 
@@ -29,46 +27,6 @@ pytestmark = [pytest.mark.xdist_group("dagster"), pytest.mark.empty_database]
 JOB, OP = "process_company_lookup_queue_job", "process_company_lookup_queue_op"
 ONE = datetime(2026, 3, 1, 13, tzinfo=ZoneInfo("Asia/Shanghai"))
 MODULE = "rowmill_systems.companies.orchestration"
-
-
-@dataclass(slots=True)
-class Processed:
-    resolved: int
-    failed: int
-
-
-class ServiceStandIn:
-    """Stands in for the service, and keeps how it was asked."""
-
-    calls: ClassVar[list[tuple[int, bool]]] = []
-
-    @classmethod
-    def from_settings(cls, settings: CompaniesSettings) -> "ServiceStandIn":
-        assert settings.enrichment_batch_size == 100
-        return cls()
-
-    def process_lookup_queue(self, *, batch_size: int, plan_only: bool) -> Processed:
-        self.calls.append((batch_size, plan_only))
-        return Processed(resolved=0 if plan_only else 7, failed=1)
-
-
-class LookupQueueStandIn:
-    """Counts as `LookupQueue` does."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def get_queue_depth(self, status: str) -> int:
-        table = tables_of(self._connection.dialect.name).requests
-        found = sa.select(sa.func.count()).where(table.c.status == status)
-        return self._connection.execute(found).scalar_one()
-
-
-def stand_in(monkeypatch: pytest.MonkeyPatch, module: str, **names: Any) -> None:
-    """Put a module of companies in place of the one that has the real names."""
-    made = ModuleType(f"rowmill_systems.companies.{module}")
-    vars(made).update(names)
-    monkeypatch.setitem(sys.modules, made.__name__, made)
 
 
 def evaluate(at: datetime = ONE) -> Any:
@@ -88,18 +46,23 @@ def test_the_names_are_those_that_operators_use() -> None:
         assert definition.job_name == JOB
 
 
-def test_the_job_takes_batch_size_and_plan_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_job_takes_batch_size_and_plan_only(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """C6: the configuration of the op reaches the service."""
-    stand_in(monkeypatch, "service", CompanyEnrichmentService=ServiceStandIn)
-    monkeypatch.setattr(ServiceStandIn, "calls", [])
+    monkeypatch.setenv("WDH_DATABASE_URL", sqlite_url)
+    calls: list[tuple[int | None, bool]] = []
+
+    def processed(self: CompanyEnrichmentService, batch_size: int | None = None, plan_only: bool = False) -> LookupRun:
+        calls.append((batch_size, plan_only))
+        return LookupRun(plan_only, done=0 if plan_only else 7)
+
+    monkeypatch.setattr(CompanyEnrichmentService, "process_lookup_queue", processed)
     job = orchestration.process_company_lookup_queue_job
 
     usual = job.execute_in_process()
     planned = job.execute_in_process(run_config={"ops": {OP: {"config": {"batch_size": 25, "plan_only": True}}}})
 
-    assert usual.output_for_node(OP) == {"resolved": 7, "failed": 1}
-    assert planned.output_for_node(OP) == {"resolved": 0, "failed": 1}
-    assert ServiceStandIn.calls == [(100, False), (25, True)]
+    assert [result.output_for_node(OP)["done"] for result in (usual, planned)] == [7, 0]
+    assert calls == [(100, False), (25, True)]
 
 
 def test_one_run_for_each_scheduled_time() -> None:
@@ -123,8 +86,6 @@ def test_the_schedule_is_skipped_when_it_is_switched_off(monkeypatch: pytest.Mon
 def requests(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[sa.Engine]:
     """The engine of a database with the tables, which the settings lead to."""
     monkeypatch.setenv("DATABASE_URL", database_url)
-    if importlib.util.find_spec("rowmill_systems.companies.lookup_queue") is None:
-        stand_in(monkeypatch, "lookup_queue", LookupQueue=LookupQueueStandIn)
     engine = rm.Mill(database_url).store.sync_engine
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":

@@ -7,13 +7,13 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill_systems.companies import write_back as module
+from rowmill_systems.companies.sweeping import sweep_targets
 from rowmill_systems.companies.write_back import (
     WriteBackReport,
     export_resolutions,
     parse_table,
     register_target,
     resolve_names,
-    sweep_targets,
     unregister_target,
     write_back,
 )
@@ -34,8 +34,7 @@ async def ids_in(harness: CompaniesHarness, table: sa.TableClause) -> list[str]:
 async def sweep(harness: CompaniesHarness, **options: Any) -> Any:
     import asyncio
 
-    companies = harness.companies
-    return await asyncio.to_thread(sweep_targets, companies.engine, companies.salts, companies.log, **options)
+    return await asyncio.to_thread(sweep_targets, harness.companies, **options)
 
 
 async def test_a_target_that_is_registered_later_is_swept(database_url: str) -> None:

@@ -14,7 +14,14 @@ from rowmill_systems.companies.migrations import revisions
 from rowmill_systems.companies.models import CompaniesTables, tables_of
 from rowmill_systems.companies.providers.open import open_providers
 from rowmill_systems.companies.providers.port import CompanyProvider
-from rowmill_systems.companies.runs import OpenProviders, RunInProgress, StandingRuns, begin_run
+from rowmill_systems.companies.runs import (
+    FleetBudget,
+    OpenProviders,
+    RunInProgress,
+    StandingRuns,
+    begin_run,
+    declare_fleet_limit,
+)
 from rowmill_systems.companies.salts import Salts, check_salts, find_salts
 from rowmill_systems.companies.settings import CompaniesSettings
 from rowmill_systems.companies.temp_id_filling import fill_temp_ids
@@ -40,6 +47,7 @@ class Companies:
         self._providers = partial(open_providers, settings) if providers is None else providers
         self._callbacks: list[OnResolved] = []
         self._users = 0
+        self._fleet_limit = declare_fleet_limit(self.mill, settings.eqc_run_budget)
         self.standing = StandingRuns(lambda until: self.begin_run(until))
         self.batch_size = settings.enrichment_batch_size
         processing.handle(self, self.batch_size)
@@ -55,8 +63,10 @@ class Companies:
         return self.mill.store.sync_engine
 
     def begin_run(self, until: float | None = None) -> RunInProgress:
-        """Return a new run, with all of its calls left. `until`, on the monotonic clock, is for one that goes on."""
-        return begin_run(self.settings, self._providers, until=until)
+        """Return a new run, with all of its calls left. `until`, on the monotonic clock, is for one that goes on: it
+        shares the calls of an hour with all others of its kind."""
+        budget = None if until is None else FleetBudget(self.settings.eqc_run_budget, self._fleet_limit)
+        return begin_run(self.settings, self._providers, budget=budget, until=until)
 
     def set_batch_size(self, size: int) -> None:
         """Set how many requests a worker that starts from now on takes at a time."""
@@ -82,6 +92,16 @@ class Companies:
                     self.log.warning(
                         "company_callback_failed", request=resolution.request_id, code=type(error).__name__
                     )
+
+    # served by: ix_enrichment_requests_name
+    def call_back_for(self, connection: sa.Connection, name: str, company_id: str) -> None:
+        """Call what was registered with `on_resolved` for the requests of a name that are resolved to this company."""
+        c = self.tables.requests.c
+        wanted = sa.select(
+            c.id, c.raw_name, c.normalized_name, c.temp_id, c.resolved_company_id, c.resolved_by, c.confidence
+        ).where(c.normalized_name == name, c.resolved_company_id == company_id)
+        if self._callbacks:
+            self.call_back(connection, [ResolvedName(*row, None) for row in connection.execute(wanted)])
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:

@@ -7,11 +7,7 @@ from rowmill_systems.companies.companies import Companies
 from rowmill_systems.companies.company_ids import checked_id
 from rowmill_systems.companies.mappings import CompanyMappingRepository, ConflictGone
 from rowmill_systems.companies.reviews import decide
-from rowmill_systems.companies.write_back import ResolvedName, resolve_names, write_back
-from rowmill_systems.parts.values import storable
-
-LONGEST_DECIDER = 100
-"""Characters of who decided, as far as a request keeps them."""
+from rowmill_systems.companies.write_back import resolve_names, write_back
 
 
 def decide_review(
@@ -23,11 +19,11 @@ def decide_review(
     """
     if company_id is not None:
         company_id = checked_id(company_id)
-    decision = decide(connection, companies.settings, review_id, company_id, by=by)
+    decision = decide(connection, companies.settings, review_id, company_id, by=by, salts=companies.salts)
     if company_id is None:
         return 0
     old_ids = companies.salts.temp_ids(decision.normalized_name) | set(decision.temp_ids)
-    _call_back(connection, companies, decision.normalized_name, company_id)
+    companies.call_back_for(connection, decision.normalized_name, company_id)
     return write_back(connection, companies.tables, dict.fromkeys(old_ids, company_id), companies.log).rows
 
 
@@ -44,9 +40,9 @@ def decide_conflict(connection: sa.Connection, companies: Companies, conflict_id
     match_type, alias = mappings.resolve_conflict(conflict_id, company_id)
     if match_type != "company_name":
         return 0
-    names, decider = {alias: company_id}, storable(by)[:LONGEST_DECIDER]
-    report = resolve_names(connection, companies.tables, companies.salts, names, companies.log, resolved_by=decider)
-    _call_back(connection, companies, alias, company_id)
+    names = {alias: company_id}
+    report = resolve_names(connection, companies.tables, companies.salts, names, companies.log, resolved_by=by)
+    companies.call_back_for(connection, alias, company_id)
     return report.rows
 
 
@@ -60,13 +56,3 @@ def _ids_of(connection: sa.Connection, companies: Companies, conflict_id: int) -
     same = sa.and_(table.c.match_type == alias.match_type, table.c.alias == alias.alias)
     found = connection.execute(sa.select(table.c.company_id, table.c.other_company_id).where(same))
     return sorted({each for pair in found for each in pair})
-
-
-# served by: ix_enrichment_requests_name
-def _call_back(connection: sa.Connection, companies: Companies, name: str, company_id: str) -> None:
-    """Call what was registered with `on_resolved` for the requests of a name that are resolved to this company."""
-    c = companies.tables.requests.c
-    wanted = sa.select(
-        c.id, c.raw_name, c.normalized_name, c.temp_id, c.resolved_company_id, c.resolved_by, c.confidence
-    ).where(c.normalized_name == name, c.resolved_company_id == company_id)
-    companies.call_back(connection, [ResolvedName(*row, None) for row in connection.execute(wanted)])

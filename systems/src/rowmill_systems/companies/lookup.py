@@ -2,22 +2,26 @@
 
 import logging
 import threading
+import time
 import unicodedata
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import rowmill as rm
 from rowmill_systems.companies.company_ids import is_company_id
+from rowmill_systems.companies.models import INTERNAL, PERSON, TIERS
 from rowmill_systems.companies.providers.port import (
     LONGEST_NAME,
     Answer,
     BudgetSpent,
     CompanyCandidate,
     CompanyProvider,
+    ConcurrentProvider,
     NameUnusable,
+    ProviderOff,
     RunAware,
 )
 from rowmill_systems.parts.names.companies import (
@@ -35,6 +39,11 @@ ROUNDING = 1e-9
 """Scores are fractions: 0.95 - 0.9 is a little less than 0.05."""
 NORMAL = "normal"
 """The reason of names with the same normal form."""
+SEVERAL = "providers"
+"""The source of a "no match" that no single provider gave."""
+RESERVED = frozenset((INTERNAL, PERSON, SEVERAL, "cache", "queue", "none", *TIERS))
+"""Words that tell something else than a provider where the source of an answer is stored."""
+LONGEST_PROVIDER = 40
 VERDICTS = (MatchVerdict.DIFFERENT, MatchVerdict.UNSURE, MatchVerdict.SAME)
 
 
@@ -112,22 +121,30 @@ class ProviderChain:
     name that fits several companies of one provider is not asked of the next: it is the name that is not clear,
     whatever another provider makes of it.
 
-    A run is a `CallBudget`: with a budget that it has not seen, a provider that refused our token is asked again.
+    A run is a `CallBudget`: with a budget that it has not seen, a provider that refused our token is asked again. In
+    the run that it refused it stays off, whatever other runs begin meanwhile.
+
+    Raises DeclarationError if two providers have one name, or one has a name with another meaning.
     """
 
     def __init__(self, providers: Sequence[CompanyProvider], *, accept_score: float, accept_gap: float) -> None:
         self.providers = tuple(providers)
         self.accept_score = accept_score
         self.accept_gap = accept_gap
-        self._runs = weakref.WeakSet[CallBudget]()
+        self._runs = weakref.WeakKeyDictionary[CallBudget, Refusals]()
+        _check_names(self.providers)
         self._lock = threading.Lock()
 
-    def look_up(self, names: Sequence[str], budget: CallBudget) -> list[LookupDecision]:
+    def look_up(
+        self, names: Sequence[str], budget: CallBudget, *, seconds: float | None = None
+    ) -> list[LookupDecision]:
         """Return a decision for each name, in their order. Raises nothing: a failure is a decision too.
 
-        Names with the same normal form are asked for once.
+        Names with the same normal form are asked for once. After `seconds`, names without an answer fail with the code
+        `timeout`. A request that is under way then ends by itself, and is not waited for.
         """
-        self._begin_run(budget.run)
+        until = None if seconds is None else time.monotonic() + seconds
+        refusals = self._begin_run(budget.run)
         wanted: dict[str, NameLookup] = {}
         """By normal form."""
         forms = [_normal_form(name) for name in names]
@@ -135,11 +152,8 @@ class ProviderChain:
             if form:
                 wanted.setdefault(form, NameLookup(name))
         for provider in self.providers:
-            waiting = [lookup for lookup in wanted.values() if not lookup.settled]
-            while waiting:
-                batch = waiting[: max(provider.batch_size, 1)]  # it may shrink when the provider knows its service
-                waiting = waiting[len(batch) :]
-                self._ask(provider, batch, budget)
+            waiting = deque(lookup for lookup in wanted.values() if not lookup.settled)
+            self._ask_for_all(provider, waiting, ProviderTurn(budget, refusals, until))
         if not self.providers:  # nobody was asked, which is no proof that nobody knows
             for lookup in wanted.values():
                 lookup.failures.append(("", rm.TransientError("no provider is set up", code="no_provider")))
@@ -152,19 +166,59 @@ class ProviderChain:
         for provider in self.providers:
             provider.close()
 
-    def _begin_run(self, budget: CallBudget) -> None:
+    def _begin_run(self, budget: CallBudget) -> "Refusals":
+        """Return what providers refused in this run."""
         with self._lock:
-            if budget in self._runs:
-                return
-            self._runs.add(budget)
+            known = self._runs.get(budget)
+            if known is not None:
+                return known
+            begun: Refusals = {}
+            self._runs[budget] = begun
             for provider in self.providers:
                 if isinstance(provider, RunAware):
                     provider.begin_run()
+            return begun
 
-    def _ask(self, provider: CompanyProvider, batch: "Sequence[NameLookup]", budget: CallBudget) -> None:
-        answers: Sequence[Answer]
+    def _ask_for_all(self, provider: CompanyProvider, waiting: "deque[NameLookup]", turn: "ProviderTurn") -> None:
+        """Ask for all names that wait, in batches: in several threads if the provider allows it, until the time is
+        over."""
+        names = list(waiting)
+        for lookup in names:
+            lookup.is_open = True
+
+        def work() -> None:
+            while batch := self._next_batch(provider, waiting):
+                self._ask(provider, batch, turn)
+
+        requests = -(-len(waiting) // max(provider.batch_size, 1))
+        threads = min(provider.concurrency if isinstance(provider, ConcurrentProvider) else 1, requests)
+        if threads <= 1 and turn.until is None:
+            work()
+            return
+        # Not a pool: Python would wait for its threads at exit, however long a provider takes.
+        workers = [threading.Thread(target=work, name=f"ask {provider.name}", daemon=True) for _ in range(threads)]
         try:
-            answers = provider.search([lookup.name for lookup in batch], budget.spend)
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join(turn.seconds_left)
+        finally:
+            waiting.clear()  # the others end with what they are asking for
+        for lookup in names:
+            if lookup.is_open:
+                late = rm.TransientError(f"{provider.name} did not answer in time", code="timeout")
+                lookup.failures.append((provider.name, late))
+
+    def _next_batch(self, provider: CompanyProvider, waiting: "deque[NameLookup]") -> "list[NameLookup]":
+        with self._lock:
+            size = max(provider.batch_size, 1)  # it may shrink when the provider knows its service
+            return [waiting.popleft() for _ in range(min(size, len(waiting)))]
+
+    def _ask(self, provider: CompanyProvider, batch: "Sequence[NameLookup]", turn: "ProviderTurn") -> None:
+        answers: Sequence[Answer]
+        off = turn.refusals.get(provider.name)
+        try:
+            answers = [off] * len(batch) if off else provider.search([each.name for each in batch], turn.spend)
             if len(answers) != len(batch):
                 raise rm.TransientError(
                     f"{provider.name} returned {len(answers)} answers for {len(batch)} names", code="bad_answer"
@@ -176,10 +230,13 @@ class ProviderChain:
             failure = rm.TransientError(f"{provider.name}: {type(error).__name__}", code="provider_broken")
             answers = [failure] * len(batch)
         for lookup, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, ProviderOff):
+                turn.refusals[provider.name] = answer
             if isinstance(answer, rm.errors.WorkError):
                 lookup.failures.append((provider.name, answer))
             else:
                 self._judge(provider.name, lookup, answer)
+            lookup.is_open = False
 
     def _judge(self, provider: str, lookup: "NameLookup", found: Sequence[CompanyCandidate]) -> None:
         candidates = [each for each in found if is_company_id(each.company_id)]
@@ -215,6 +272,30 @@ class ProviderChain:
             )
 
 
+Refusals = dict[str, ProviderOff]
+"""Providers that refused our token, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderTurn:
+    """What providers may do for one lookup: the calls that they may make, and until when."""
+
+    budget: CallBudget
+    refusals: Refusals
+    until: float | None = None
+    """On the monotonic clock."""
+
+    @property
+    def seconds_left(self) -> float | None:
+        return None if self.until is None else max(self.until - time.monotonic(), 0.0)
+
+    def spend(self) -> None:
+        """Count one call. Raises BudgetSpent if there is none left, or nobody waits for its answer any more."""
+        if self.until is not None and time.monotonic() >= self.until:
+            raise BudgetSpent("the time for this lookup is over")
+        self.budget.spend()
+
+
 @dataclass(slots=True)
 class NameLookup:
     """A name on its way through the providers."""
@@ -226,6 +307,8 @@ class NameLookup:
     judged: list[JudgedCandidate] = field(default_factory=list)
     """Candidates that are worth showing to a person."""
     failures: list[tuple[str, rm.errors.WorkError]] = field(default_factory=list)
+    is_open: bool = False
+    """A provider is to be asked, and has not answered yet."""
 
     @property
     def settled(self) -> bool:
@@ -256,6 +339,21 @@ class NameLookup:
         if best is not None:
             return LookupDecision(LookupOutcome.UNSURE, provider, confidence=confidence, candidates=tuple(shown))
         return LookupDecision(LookupOutcome.NO_MATCH)
+
+
+def _check_names(providers: Sequence[CompanyProvider]) -> None:
+    names = [provider.name for provider in providers]
+    problems = [f"two providers have the name {name}" for name in sorted({n for n in names if names.count(n) > 1})]
+    problems += [
+        f"a provider can't have the name {name}: it means something else" for name in names if name in RESERVED
+    ]
+    problems += [
+        f"the name of a provider has 1 to {LONGEST_PROVIDER} printable characters, and not {len(name)}"
+        for name in names
+        if not 0 < len(name) <= LONGEST_PROVIDER or not name.isprintable()
+    ]
+    if problems:
+        raise rm.errors.DeclarationError("companies", problems, kind="providers of")
 
 
 def judge_candidates(name: str, candidates: Sequence[CompanyCandidate], provider: str) -> list[JudgedCandidate]:

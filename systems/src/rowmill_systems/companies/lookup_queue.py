@@ -21,12 +21,13 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 import rowmill as rm
+from rowmill_systems.companies.answered_requests import LONGEST_ANSWERER
 from rowmill_systems.companies.clock import now
 from rowmill_systems.companies.company_ids import checked_id
 from rowmill_systems.companies.index_plans import index_plans
 from rowmill_systems.companies.logs import EventLog
 from rowmill_systems.companies.mappings import CachedAnswer, CompanyMappingRepository
-from rowmill_systems.companies.models import CompaniesTables, tables_of
+from rowmill_systems.companies.models import INTERNAL, PERSON, CompaniesTables, tables_of
 from rowmill_systems.companies.queue import STALE_FAILED, STALE_REQUEUED, backoff
 from rowmill_systems.companies.salts import Salts, check_salts, find_salts
 from rowmill_systems.companies.settings import CompaniesSettings
@@ -262,9 +263,11 @@ class LookupQueue:
         """Resolve a request: it is done, the answer is remembered, and rows of target tables get the real id.
 
         Return False, with nothing changed, if somebody else has the request by now. Raises BadRequest if the id is
-        none: a name that nobody knows is marked as failed.
+        none: a name that nobody knows is marked as failed. So it does for a `resolved_by` with another meaning.
         """
-        company_id = checked_id(company_id)
+        company_id, resolved_by = checked_id(company_id), storable(resolved_by)[:LONGEST_ANSWERER] or SOURCE
+        if resolved_by in (INTERNAL, PERSON):
+            raise rm.errors.BadRequest(f"resolved_by can't be {resolved_by!r}, which stands for mappings of people")
         row = self._settle(
             request, status=DONE, resolved_company_id=company_id, resolved_by=resolved_by, confidence=confidence,
             outcome="accepted", last_error=None, finished_at=now(self._dialect),

@@ -11,59 +11,40 @@ person.
 """
 
 import csv
-import io
 import math
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TextIO, get_args
 
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill_systems.companies.company_ids import LONGEST_COMPANY_ID
-from rowmill_systems.companies.mapping_sql import days_from_now
+from rowmill_systems.companies.clock import now
+from rowmill_systems.companies.company_ids import LONGEST_COMPANY_ID, is_company_id
 from rowmill_systems.companies.mappings import (
     LONGEST_ALIAS,
     CompanyMappingRepository,
     alias_of,
     batched,
 )
-from rowmill_systems.companies.models import INTERNAL, MatchType
+from rowmill_systems.companies.models import INTERNAL, PERSON, MatchType
 from rowmill_systems.parts.database import upsert_into
-from rowmill_systems.parts.texts import detect_delimiter, detect_encoding, looks_like_text
-from rowmill_systems.parts.values import FORMULA, harmless, storable
+from rowmill_systems.parts.sheets import BadLine, BadSheet, read_lines
+from rowmill_systems.parts.sheets.lines import LOST
+from rowmill_systems.parts.values import FORMULA, harmless
 
 REQUIRED = ("match_type", "alias", "company_id")
 OPTIONAL = ("source", "confidence")
 MATCH_TYPES: frozenset[str] = frozenset(get_args(MatchType))
 LINES_AT_ONCE = 500
-START = 256 * 1024
-LONGEST_LINE = 16 * 1024 * 1024
-"""Characters of a line, so that a file without line ends does not fill the memory."""
-MOST_LINE_ENDS = 10
-"""Of a cell in quotes."""
 MOST_BAD_LINES = 1000
-SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-"""How files of Excel and LibreOffice begin."""
-LOST = "\ufffd"
-"""Stands for bytes that are not in the encoding of the file."""
 
 
 class MappingFileRefused(rm.PermanentError):
     """The file can't be read as mappings. The message says what to do, and names lines and columns, not contents."""
 
     code = "bad_mapping_file"
-
-
-@dataclass(frozen=True, slots=True)
-class BadMappingLine:
-    """A line that was not imported."""
-
-    line: int
-    code: str
-    message: str
-    """What to do. Without the line's contents."""
 
 
 @dataclass(slots=True)
@@ -79,7 +60,7 @@ class MappingImport:
     conflicts: int = 0
     """Lines with another id than the one that is there. `CompanyMappingRepository.conflicts` lists them."""
     bad: int = 0
-    bad_lines: list[BadMappingLine] = field(default_factory=list)
+    bad_lines: list[BadLine] = field(default_factory=list)
     """The first thousand. `on_bad_line` gets all of them."""
 
 
@@ -102,7 +83,7 @@ def import_mappings(
     file: BinaryIO,
     *,
     on_progress: Callable[[int], None] | None = None,
-    on_bad_line: Callable[[BadMappingLine], None] | None = None,
+    on_bad_line: Callable[[BadLine], None] | None = None,
 ) -> MappingImport:
     """Import a CSV file in any encoding and with any delimiter, in the caller's transaction.
 
@@ -111,7 +92,7 @@ def import_mappings(
     """
     report = MappingImport()
 
-    def refuse(bad: BadMappingLine) -> None:
+    def refuse(bad: BadLine) -> None:
         report.bad += 1
         if len(report.bad_lines) < MOST_BAD_LINES:
             report.bad_lines.append(bad)
@@ -217,7 +198,7 @@ def _store_cached(mappings: CompanyMappingRepository, lines: Sequence[_Line], re
         return
     connection, table = mappings.connection, mappings.tables.mappings
     last = {(line.alias, line.source): line for line in lines}
-    expires_at = days_from_now(connection.dialect.name, mappings.settings.cache_days)
+    expires_at = now(connection.dialect.name, days=mappings.settings.cache_days)
     rows = [_values(last[key]) | {"expires_at": expires_at} for key in sorted(last)]
     insert = upsert_into(connection, table).values(rows)
     index = ["alias", "match_type", "source"]
@@ -241,82 +222,20 @@ def _values(line: _Line) -> dict[str, Any]:
     }
 
 
-def _lines(file: BinaryIO, refuse: Callable[[BadMappingLine], None]) -> Iterator[_Line]:
+def _lines(file: BinaryIO, refuse: Callable[[BadLine], None]) -> Iterator[_Line]:
     """Yield the good lines of a file, and pass the bad ones to `refuse`."""
-    text = _opened(file)
     try:
-        start = text.read(START)
-        whole = not text.read(1)
-        text.seek(0)
-        delimiter = detect_delimiter(start, header=True, cut=not whole)
-        records = _records(text, delimiter, refuse)
-        _, header = next(records, (1, []))
-        places = _places(header)
-        for line, cells in records:
-            found = _parsed(line, cells, places)
-            if isinstance(found, BadMappingLine):
-                refuse(found)
-            else:
-                yield found
-    finally:
-        text.detach()
-
-
-def _records(text: TextIO, delimiter: str, refuse: Callable[[BadMappingLine], None]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of each line that is not empty.
-
-    A cell in quotes may have some line ends. Python's reader would take all lines after a quote that is not closed for
-    one cell; here, only the line with the quote is lost.
-    """
-    csv.field_size_limit(LONGEST_LINE)  # a long cell is reported by its line, rather than by an error of the reader
-    source = enumerate(_physical_lines(text), 1)
-    waiting: deque[tuple[int, str]] = deque()
-    while True:
-        line, content = waiting.popleft() if waiting else next(source, (0, ""))
-        if not content:
-            return
-        if len(content) >= LONGEST_LINE:
-            refuse(BadMappingLine(line, "line_too_long", f"it is longer than {LONGEST_LINE:,} characters"))
-            continue
-        taken, quotes = 0, content.count('"')
-        while quotes % 2 and taken < MOST_LINE_ENDS:
-            if taken == len(waiting):
-                following = next(source, None)
-                if following is None:
-                    break
-                waiting.append(following)
-            quotes += waiting[taken][1].count('"')
-            taken += 1
-        if quotes % 2:
-            taken = 0
-        whole = content + "".join(waiting.popleft()[1] for _ in range(taken))
-        try:
-            cells = next(csv.reader(io.StringIO(whole, newline=""), delimiter=delimiter, strict=True), [])
-        except csv.Error:
-            refuse(BadMappingLine(line, "not_csv", "look for a quote that is not closed, or not doubled in a cell"))
-            continue
-        if any(cell.strip() for cell in cells):
-            yield line, cells
-
-
-def _physical_lines(text: TextIO) -> Iterator[str]:
-    """Yield lines with their ends. Of a line that is too long, only the start is kept."""
-    while line := text.readline(LONGEST_LINE):
-        yield line
-        while len(line) == LONGEST_LINE and not line.endswith(("\n", "\r")):
-            line = text.readline(LONGEST_LINE)
-
-
-def _opened(file: BinaryIO) -> io.TextIOWrapper:
-    file.seek(0)
-    start = file.read(65536)
-    if start.startswith(SPREADSHEETS):
-        raise MappingFileRefused("it is a spreadsheet. Save it as CSV, in UTF-8")
-    encoding = detect_encoding(file)
-    if encoding != "utf-8" and not looks_like_text(start):
-        raise MappingFileRefused("it is not text. Save the table as CSV, in UTF-8")
-    file.seek(0)
-    return io.TextIOWrapper(file, encoding=encoding, errors="replace", newline="")
+        with closing(read_lines(file, refuse)) as rows:
+            header = next(rows, None)
+            places = _places([] if header is None else header.cells)
+            for row in rows:
+                found = _parsed(row.line, row.cells, places)
+                if isinstance(found, BadLine):
+                    refuse(found)
+                else:
+                    yield found
+    except BadSheet as error:
+        raise MappingFileRefused(str(error)) from None
 
 
 def _places(header: Sequence[str]) -> dict[str, int]:
@@ -335,9 +254,9 @@ def _places(header: Sequence[str]) -> dict[str, int]:
     return {name: names.index(name) for name in known if name in names}
 
 
-def _parsed(line: int, cells: Sequence[str], places: dict[str, int]) -> _Line | BadMappingLine:
-    def bad(code: str, message: str) -> BadMappingLine:
-        return BadMappingLine(line, code, message)
+def _parsed(line: int, cells: Sequence[str], places: dict[str, int]) -> _Line | BadLine:
+    def bad(code: str, message: str) -> BadLine:
+        return BadLine(line, code, message)
 
     found = {name: cells[place].strip() if place < len(cells) else "" for name, place in places.items()}
     if len(cells) <= max(places[name] for name in REQUIRED):
@@ -348,15 +267,17 @@ def _parsed(line: int, cells: Sequence[str], places: dict[str, int]) -> _Line | 
     if match_type not in MATCH_TYPES:
         return bad("unknown_match_type", f"match_type has to be one of: {', '.join(get_args(MatchType))}")
     company_id, given = _unquoted(found["company_id"]), _unquoted(found["alias"])
-    if not company_id or len(company_id) > LONGEST_COMPANY_ID or company_id != storable(company_id):
-        return bad("bad_company_id", f"company_id has to have 1 to {LONGEST_COMPANY_ID} characters")
+    if not is_company_id(company_id):
+        return bad(
+            "bad_company_id", f"company_id has to have 1 to {LONGEST_COMPANY_ID} characters, and is no temporary id"
+        )
     alias = alias_of(match_type, given)  # type: ignore[arg-type]
     if len(given) > 2 * LONGEST_ALIAS or len(alias) > LONGEST_ALIAS:
         return bad("alias_too_long", f"alias is longer than {LONGEST_ALIAS} characters. Is a quote not closed?")
     if not alias:
         return bad("blank_alias", "alias is blank, or says nothing. Fill it in, or delete the line")
     source = found.get("source") or INTERNAL
-    if len(source) > 100 or (source != INTERNAL and match_type != "company_name"):
+    if len(source) > 100 or source == PERSON or (source != INTERNAL and match_type != "company_name"):
         return bad("bad_source", f"source has to be {INTERNAL}; for company_name, it may be the name of a provider")
     try:
         confidence = float(found.get("confidence") or 1)

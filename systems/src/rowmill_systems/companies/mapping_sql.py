@@ -4,19 +4,18 @@ A batch goes in as one text and comes back as a few: a parameter or a row for ea
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import cache
 
 import sqlalchemy as sa
 
-from rowmill_systems.companies.models import INTERNAL, TIERS, Moment, tables_of
+from rowmill_systems.companies.models import INTERNAL, TIERS, tables_of
 
 SEPARATOR = "\x1f"
 """Between the names of a batch on PostgreSQL. No normalised name has it."""
 OPEN = "status IN ('pending', 'processing')"
 """As in the partial unique index: PostgreSQL takes the index for a conflict only if the condition is the same."""
 TIER = "CASE m.match_type " + " ".join(f"WHEN '{each}' THEN {place}" for place, each in enumerate(TIERS)) + " END"
-NOW = {"postgresql": "now()", "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now')"}
+NOW = {"postgresql": "statement_timestamp()", "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now')"}
 
 FIND_MAPPED = {
     # LATERAL with OFFSET keeps the index: by its estimates, the planner would read the whole table for a big batch.
@@ -174,14 +173,7 @@ def mapping_sql(dialect: str) -> MappingSql:
     )
 
 
-def days_from_now(dialect: str, days: float) -> "sa.ColumnElement[datetime]":
-    """Return the database's time in some days."""
-    if dialect == "postgresql":
-        return sa.func.now() + sa.literal(timedelta(days=days), sa.Interval())
-    return sa.func.strftime("%Y-%m-%d %H:%M:%f000", "now", f"{days:+f} days", type_=Moment)
-
-
 def _ago(dialect: str, parameter: str) -> str:
     if dialect == "postgresql":
-        return f"now() - CAST(:{parameter} AS double precision) * interval '1 day'"
+        return f"statement_timestamp() - CAST(:{parameter} AS double precision) * interval '1 day'"
     return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', printf('-%f days', :{parameter}))"

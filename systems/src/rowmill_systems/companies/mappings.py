@@ -21,8 +21,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 import rowmill as rm
+from rowmill_systems.companies.clock import now
 from rowmill_systems.companies.company_ids import LONGEST_COMPANY_ID
-from rowmill_systems.companies.mapping_sql import SEPARATOR, days_from_now, mapping_sql
+from rowmill_systems.companies.mapping_sql import SEPARATOR, mapping_sql
 from rowmill_systems.companies.models import INTERNAL, PERSON, TIERS, MatchType, tables_of
 from rowmill_systems.companies.salts import Salts, check_salts
 from rowmill_systems.companies.settings import CompaniesSettings
@@ -181,8 +182,8 @@ class CompanyMappingRepository:
         """Store what providers answered, replacing what they said before. "No match" has a lifetime of its own."""
         mappings, dialect = self.tables.mappings, self.connection.dialect.name
         days = {
-            True: days_from_now(dialect, self.settings.cache_days),
-            False: days_from_now(dialect, self.settings.cache_no_match_days),
+            True: now(dialect, days=self.settings.cache_days),
+            False: now(dialect, days=self.settings.cache_no_match_days),
         }
         distinct = {(each.normalized_name, each.source): each for each in answers}
         if wrong := sum(source == INTERNAL for _, source in distinct):
@@ -340,7 +341,10 @@ class CompanyMappingRepository:
     def _names(self, names: Sequence[str]) -> dict[str, Any]:
         if self.connection.dialect.name == "sqlite":
             return {"names": json.dumps(names, ensure_ascii=False)}
-        return {"names": SEPARATOR.join(names), "separator": SEPARATOR}
+        joined = SEPARATOR.join(names)
+        if joined.count(SEPARATOR) >= max(len(names), 1):  # normal forms of others may have it in them
+            joined = SEPARATOR.join(name.replace(SEPARATOR, "") for name in names)
+        return {"names": joined, "separator": SEPARATOR}
 
     def _rows(self, names: Iterable[tuple[str, str]]) -> str:
         return json.dumps([(name, storable(raw), self.temp_id(name)) for name, raw in names], ensure_ascii=False)
@@ -350,8 +354,9 @@ def _pairs(rows: Iterable[Any]) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
-def _strength(answer: CachedAnswer) -> tuple[bool, float]:
-    return answer.company_id is not None, answer.confidence
+def _strength(answer: CachedAnswer) -> tuple[bool, bool, float]:
+    """A person's "none of them" holds against what providers say, as long as it is believed."""
+    return answer.source == PERSON, answer.company_id is not None, answer.confidence
 
 
 def _code(text: str) -> str:

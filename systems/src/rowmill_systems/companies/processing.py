@@ -1,7 +1,9 @@
 """Look the names of a batch of requests up, and write all that follows from the answers in one transaction."""
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,9 +12,9 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill_systems.companies.known_answers import known_answers
-from rowmill_systems.companies.lookup import LookupDecision, LookupOutcome
+from rowmill_systems.companies.lookup import SEVERAL, LookupDecision, LookupOutcome
 from rowmill_systems.companies.mappings import CachedAnswer, CompanyMappingRepository, batched
-from rowmill_systems.companies.providers.port import BudgetSpent, ProviderOff
+from rowmill_systems.companies.providers.port import BudgetSpent, CallNotCounted, ProviderClosed, ProviderOff
 from rowmill_systems.companies.reviews import record_review
 from rowmill_systems.companies.runs import CURRENT_RUN, PAUSE_SECONDS, BatchBudget, RunInProgress
 from rowmill_systems.companies.settings import CompaniesSettings
@@ -24,13 +26,16 @@ if TYPE_CHECKING:
 NAMES_AT_ONCE = 10
 """Names whose answers are stored together: as many paid answers a killed process may lose, at the most. A provider that
 takes more names in one call is asked for that many."""
+SPREAD_SECONDS = 60.0
+"""Over how long names come back that wait for the calls of the next hour."""
 BLANK = "blank_name"
 LOOKUP_CRASHED = "lookup_crashed"
 NO_PROVIDER = "no_provider"
-COSTS_NOTHING = (rm.RateLimited, rm.errors.ProviderRefused, rm.errors.Limited, ProviderOff, BudgetSpent)
+COSTS_NOTHING = (
+    rm.RateLimited, rm.errors.ProviderRefused, rm.errors.Limited, ProviderOff, BudgetSpent, CallNotCounted,
+    ProviderClosed,
+)  # fmt: skip
 """Errors that say nothing of the name: no attempt is spent. All others cost one."""
-SEVERAL = "providers"
-"""The source of a "no match" that no single provider gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +58,14 @@ def handle(companies: "Companies", batch_size: int) -> None:
 
 async def process_batch(companies: "Companies", batch: rm.Batch[rm.Record]) -> None:
     """Answer requests. Those whose lease is gone by then are somebody else's, and nothing is written for them."""
-    run = CURRENT_RUN.get() or companies.standing.current()
+    run = CURRENT_RUN.get()
+    with companies.standing.current() if run is None else nullcontext(run) as used:
+        await _process(companies, batch, used)
+
+
+async def _process(companies: "Companies", batch: rm.Batch[rm.Record], run: RunInProgress) -> None:
     names = [lease.row.normalized_name for lease in batch if lease.row.normalized_name]
-    known = await companies.mill.run(partial(known_answers, tables=companies.tables, names=names), write=False)
+    known = await companies.mill.run(partial(_known, settings=companies.settings, names=names), write=False)
     asked = [lease for lease in batch if lease.row.normalized_name and lease.row.normalized_name not in known]
     decisions = await _ask(companies, run, asked)
     answered = [
@@ -102,6 +112,10 @@ async def _ask(
     return decisions
 
 
+def _known(connection: sa.Connection, settings: CompaniesSettings, names: Sequence[str]) -> dict[str, LookupDecision]:
+    return known_answers(CompanyMappingRepository(connection, settings), names)
+
+
 def _cache(connection: sa.Connection, settings: CompaniesSettings, answers: Sequence[CachedAnswer]) -> None:
     CompanyMappingRepository(connection, settings).cache_answers(answers)
 
@@ -111,9 +125,7 @@ async def _ask_for(run: RunInProgress, leases: Sequence[rm.Lease[rm.Record]]) ->
     if not run.chain.providers:
         run.stop(NO_PROVIDER)
     if run.stopped:
-        reason = run.stop_reason or ""
-        postponed = rm.RateLimited(code=reason, retry_after=min(run.remaining_pause, PAUSE_SECONDS))
-        return [LookupDecision(LookupOutcome.FAILED, error=postponed)] * len(leases)
+        return [_postponed(run) for _ in leases]
     budget = BatchBudget(run.budget)
     names = [lease.row.raw_name for lease in leases]
     try:
@@ -131,13 +143,27 @@ async def _ask_for(run: RunInProgress, leases: Sequence[rm.Lease[rm.Record]]) ->
     return list(decisions)
 
 
+def _postponed(run: RunInProgress) -> LookupDecision:
+    """Return the decision for a name that nobody is asked for, because the run is stopped.
+
+    Once the calls of an hour are spent, it waits for the next hour: a large backlog would be taken and put back every
+    minute. Not all of it comes back at the same moment.
+    """
+    reason, wait = run.stop_reason or "", run.remaining_pause
+    if reason == BudgetSpent.code:
+        wait += random.uniform(0, SPREAD_SECONDS)
+    else:
+        wait = min(wait, PAUSE_SECONDS)
+    return LookupDecision(LookupOutcome.FAILED, error=rm.RateLimited(code=reason, retry_after=wait))
+
+
 def _stop_if_useless(run: RunInProgress, decisions: Sequence[LookupDecision]) -> None:
     """End the run when its budget is spent or its provider is off, or when everything of a batch was refused for now:
     another batch would only make more calls in vain."""
     errors = [decision.error for decision in decisions if decision.outcome is LookupOutcome.FAILED]
     for error in errors:
         if isinstance(error, (BudgetSpent, ProviderOff)):
-            run.stop(error.code)
+            run.stop(error.code, getattr(error, "retry_after", None))
             return
     if errors and len(errors) == len(decisions) and all(isinstance(error, COSTS_NOTHING) for error in errors):
         first = errors[0]
@@ -169,8 +195,8 @@ def outcome_of_failure(error: rm.errors.WorkError | None, run: RunInProgress) ->
     if error is None:
         return rm.RetryLater(code="lookup_failed")
     if isinstance(error, COSTS_NOTHING):
-        after = getattr(error, "retry_after", run.pause_seconds)
-        return rm.RetryLater(after, error.code, count_attempt=False)
+        after = getattr(error, "retry_after", None)
+        return rm.RetryLater(run.pause_seconds if after is None else after, error.code, count_attempt=False)
     return rm.RetryLater(code=error.code) if error.retryable else rm.Dead(error.code)
 
 

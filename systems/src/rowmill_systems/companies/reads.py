@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 import sqlalchemy as sa
 
@@ -36,7 +36,7 @@ class RequestPage:
 
 def rung_days(connection: sa.Connection, days: int) -> list[RungDay]:
     """Return the last days, the oldest first; a day without names has none."""
-    today = datetime.now(UTC).date()
+    [today] = connection.execute(sa.select(sa.func.current_date())).one()  # as the counts: not the day of this machine
     first = today - timedelta(days=days - 1)
     found = {first + timedelta(days=n): RungDay(first + timedelta(days=n), {}) for n in range(days)}
     for day, rung, names in rung_counts(connection, since=first):

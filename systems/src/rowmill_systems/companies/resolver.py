@@ -10,10 +10,13 @@
 3. the providers, synchronously, within a budget of calls;
 4. the queue: the name gets a temporary id, which is replaced when the name has been looked up in the background.
 
-All in the caller's transaction. A rung that fails is logged and counted, and the next one is tried.
+All in the caller's transaction. A rung that fails is logged and counted, and the next one is tried. While providers are
+asked, the transaction waits for `settings.eqc_sync_seconds` at the most. On SQLite nobody else writes meanwhile:
+`prefetch_answers` asks them before the transaction begins.
 """
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,14 +50,17 @@ from rowmill_systems.companies.temp_ids import LONGEST_RAW_NAME
 log = logging.getLogger("rowmill")
 T = TypeVar("T")
 
-CACHE, QUEUE, NONE = "cache", "queue", "none"
+MAPPINGS, CACHE, QUEUE, NONE = "mappings", "cache", "queue", "none"
+READING = (MAPPINGS, CACHE)
+"""Rungs that write nothing."""
 """Rungs besides the tiers of mappings and the names of providers."""
 LONGEST_RUNG = 40
 NAMES_TO_PROVIDERS = 100
 """Names that the providers are asked for at once. When none of them is answered, the others are not asked."""
 NORMAL_FORMS = 65_536
 """Normal forms that are remembered. To find one takes a hundredth of the time to make one."""
-UNFINISHED = ("40P01", "40001")
+DEADLOCK = "40P01"
+UNFINISHED = (DEADLOCK, "40001")
 """Errors of PostgreSQL after which the same statement may succeed: a deadlock, a serialization failure."""
 
 
@@ -119,6 +125,43 @@ def _normal_form(name: str) -> str:
     return alias_of("company_name", name)
 
 
+@dataclass(slots=True)
+class PrefetchedAnswers:
+    """What providers said of names, by normalised name. `prefetch_answers` makes it."""
+
+    decisions: dict[str, LookupDecision] = field(default_factory=dict)
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Names without an answer, by provider and code."""
+
+
+def ask_providers(
+    chain: ProviderChain, names: Mapping[str, str], budget: CallBudget, seconds: float | None = None
+) -> PrefetchedAnswers:
+    """Look up raw names, given by normalised names. With `seconds`, what has no answer by then is left out."""
+    found = PrefetchedAnswers()
+    until = None if seconds is None else time.monotonic() + seconds
+    for some in batched(names.items(), NAMES_TO_PROVIDERS):
+        left = None if until is None else until - time.monotonic()
+        if left is not None and left <= 0:
+            break
+        try:
+            decisions = chain.look_up([raw for _, raw in some], budget, seconds=left)
+        except Exception as error:  # the chain promises to raise nothing; the pipeline goes on if it does
+            found.failures["providers", type(error).__name__] += len(some)
+            break
+        before = len(found.decisions)
+        for (name, _), decision in zip(some, decisions, strict=False):
+            if decision.outcome is not LookupOutcome.FAILED:
+                found.decisions[name] = decision
+                continue
+            code = decision.error.code if decision.error is not None else "failed"
+            if code != BudgetSpent.code:  # is no failure
+                found.failures[_provider(decision), code] += 1
+        if len(found.decisions) == before:
+            break
+    return found
+
+
 class CompanyIdResolver:
     """Resolves names to company ids in the caller's transaction. Not thread-safe, as its connection is not."""
 
@@ -131,8 +174,10 @@ class CompanyIdResolver:
         providers: ProviderChain | None = None,
         batch_size: int = BATCH,
         keep_counts: bool = True,
+        prefetched: PrefetchedAnswers | None = None,
     ) -> None:
-        """`providers` are asked within `settings.eqc_sync_budget` calls, over the life of the resolver.
+        """`providers` are asked within `settings.eqc_sync_budget` calls and `settings.eqc_sync_seconds`, over the life
+        of the resolver. `prefetched` is what they said before the transaction began.
 
         `keep_counts`: add the counts by rung to today's in the database.
         """
@@ -143,15 +188,24 @@ class CompanyIdResolver:
         self.mappings.check_salt()
         self.settings = settings
         self.providers = providers
+        self._prefetched = prefetched or PrefetchedAnswers()
+        self._seconds_left = settings.eqc_sync_seconds
         self.budget = CallBudget(settings.eqc_sync_budget)
         self.batch_size = batch_size
         self.counts = ResolutionCounts()
         self._keep_counts = keep_counts
         self._unsaved: Counter[str] = Counter()
         self._connection = self.mappings.connection
+        self._has_written = False
+        self._wrote_in: sa.Transaction | None = None
+        """The transaction in which an earlier batch of rows has written."""
 
     def resolve(self, rows: Iterable[GivenRow]) -> list[Resolution]:
-        """Return an answer for each row, in their order. Raises nothing that the database or a provider does."""
+        """Return an answer for each row, in their order. Raises nothing that the database or a provider does.
+
+        Names that it writes stay locked until the transaction ends. Call it once in a transaction, or with rows that
+        are sorted by name over all calls: two transactions with crossed orders lock each other out.
+        """
         given = list(rows)
         answers: dict[GivenRow, Resolution] = {}
         for some in batched(dict.fromkeys(given), self.batch_size):
@@ -165,11 +219,26 @@ class CompanyIdResolver:
             yield self.resolve(some)
 
     def _resolve_batch(self, rows: Sequence[GivenRow]) -> dict[GivenRow, Resolution]:
+        found, left, names = self._by_mappings(rows)
+        if left:
+            settled = self._unmapped(left)
+            for row, name in names.items():
+                if row not in found:
+                    found[row] = settled[name]
+        if self._has_written:
+            self._has_written, self._wrote_in = False, self._connection.get_transaction()
+        self._count(found.values())
+        return found
+
+    def _by_mappings(
+        self, rows: Sequence[GivenRow]
+    ) -> tuple[dict[GivenRow, Resolution], dict[str, str], dict[GivenRow, str]]:
+        """Return the answers of mappings, the raw names by normalised ones that have none, and the normalised names of
+        all rows. Of several spellings, the first is kept."""
         names: dict[GivenRow, str] = {}
         codes: dict[GivenRow, RowCodes] = {}
         found: dict[GivenRow, Resolution] = {}
         left: dict[str, str] = {}
-        """Raw names by normalised ones. Of several spellings, the first."""
         for row in rows:
             names[row] = _normalized(row)
             if isinstance(row, CompanyRow) and (given := _codes(row)):
@@ -190,26 +259,19 @@ class CompanyIdResolver:
                 left.setdefault(name, _raw(row))
             else:
                 found[row] = Resolution(None, NONE, reason="name_too_long" if _is_too_long(row) else "blank_name")
-        if left:
-            settled = self._unmapped(left)
-            for row, name in names.items():
-                if row not in found:
-                    found[row] = settled[name]
-        self._count(found.values())
-        return found
+        return found, left, names
 
     def _mapped(self, names: Iterable[str], codes: Iterable[RowCodes]) -> Tiers:
         aliases = set(names).union(*codes)
         aliases.discard("")
         if not aliases:
             return NO_TIERS
-        return self._attempt("mappings", len(aliases), lambda: self.mappings.find_mapped(aliases), NO_TIERS)
+        return self._attempt(MAPPINGS, len(aliases), lambda: self.mappings.find_mapped(aliases), NO_TIERS)
 
     def _unmapped(self, left: dict[str, str]) -> dict[str, Resolution]:
         """Answer raw names, by their normalised names, that have no mapping."""
         settled: dict[str, Resolution] = {}
-        nothing: dict[str, KnownName] = {}
-        known = self._attempt(CACHE, len(left), lambda: self.mappings.find_known(left), nothing)
+        known = self._known(left)
         unrecorded: dict[str, dict[str, str]] = {}
         """By reason: names whose temporary ids no request has yet."""
         for name, what in known.items():
@@ -223,11 +285,15 @@ class CompanyIdResolver:
             settled[name] = answer
             if answer.temporary:
                 unrecorded.setdefault(answer.reason, {})[name] = left[name]
-        self._store_decisions(left, decisions)
+        self._store_decisions(left, decisions | self._paid_in_vain(known))
         for reason, names in unrecorded.items():
             self._attempt(QUEUE, len(names), partial(self.mappings.record_answered, names, reason), None)
         settled |= self._enqueued({name: raw for name, raw in left.items() if name not in settled})
         return settled
+
+    def _known(self, names: Mapping[str, str]) -> dict[str, KnownName]:
+        nothing: dict[str, KnownName] = {}
+        return self._attempt(CACHE, len(names), lambda: self.mappings.find_known(names), nothing) if names else nothing
 
     def _known_answer(self, name: str, known: KnownName) -> Resolution:
         cached = known.cached
@@ -241,32 +307,44 @@ class CompanyIdResolver:
             return self._temporary(name, CACHE, "unsure" if cached.confidence > 0 else "no_match")
         return self._temporary(name, QUEUE, STANDING["done"])
 
+    def _paid_in_vain(self, known: Mapping[str, KnownName]) -> dict[str, LookupDecision]:
+        """Return what was asked ahead for names that somebody has requested meanwhile: whoever takes the requests finds
+        the answers, and asks nobody again."""
+        ahead = self._prefetched.decisions
+        return {
+            name: ahead[name]
+            for name, what in known.items()
+            if name in ahead and what.cached is None and what.resolved_company_id is None
+        }
+
+    def unknown(self, rows: Iterable[GivenRow]) -> dict[str, str]:
+        """Return the names that neither mappings nor the cache know, as they are written, by normalised names. Changes
+        nothing."""
+        left: dict[str, str] = {}
+        for some in batched(rows, self.batch_size):
+            _, unmapped, _ = self._by_mappings(some)
+            known = self._known(unmapped)
+            left |= {name: raw for name, raw in unmapped.items() if name not in known}
+        return left
+
     def _looked_up(self, names: Mapping[str, str]) -> dict[str, LookupDecision]:
-        """Ask the providers. Return the decisions that they came to, by normalised name."""
-        decided: dict[str, LookupDecision] = {}
-        if self.providers is None:
+        """Return the decisions that the providers came to, by normalised name."""
+        ahead = self._prefetched
+        decided = {name: ahead.decisions[name] for name in names if name in ahead.decisions}
+        self._count_failures(ahead.failures)
+        ahead.failures.clear()
+        left = {name: raw for name, raw in names.items() if name not in decided}
+        if self.providers is None or not left or self._seconds_left <= 0:
             return decided
-        for some in batched(names.items(), NAMES_TO_PROVIDERS):
-            try:
-                decisions = self.providers.look_up([raw for _, raw in some], self.budget)
-            except Exception as error:  # the chain promises to raise nothing; the pipeline goes on if it does
-                self._failed("providers", len(some), type(error).__name__)
-                break
-            failures: Counter[tuple[str, str]] = Counter()
-            answered = 0
-            for (name, _), decision in zip(some, decisions, strict=False):
-                if decision.outcome is LookupOutcome.FAILED:
-                    code = decision.error.code if decision.error is not None else "failed"
-                    failures[_provider(decision), code] += 1
-                else:
-                    answered += 1
-                    decided[name] = decision
-            for (provider, code), number in failures.items():
-                if code != BudgetSpent.code:  # is no failure
-                    self._failed(provider, number, code)
-            if not answered:
-                break
-        return decided
+        began = time.monotonic()
+        found = ask_providers(self.providers, left, self.budget, self._seconds_left)
+        self._seconds_left -= time.monotonic() - began
+        self._count_failures(found.failures)
+        return decided | found.decisions
+
+    def _count_failures(self, failures: Mapping[tuple[str, str], int]) -> None:
+        for (provider, code), number in failures.items():
+            self._failed(provider, number, code)
 
     def _decided_answer(self, name: str, decision: LookupDecision) -> Resolution:
         rung = _provider(decision)[:LONGEST_RUNG]
@@ -293,7 +371,7 @@ class CompanyIdResolver:
         self, names: Iterable[str], raw_names: Mapping[str, str], decisions: Mapping[str, LookupDecision]
     ) -> None:
         tables = self.mappings.tables
-        for name in names:
+        for name in sorted(names):  # in one order: two pipelines with the same names do not lock each other out
             raw, decision = raw_names[name], decisions[name]
             record_review(self._connection, tables, normalized_name=name, raw_name=raw, decision=decision)
 
@@ -316,13 +394,21 @@ class CompanyIdResolver:
         for last in (False, True):
             try:
                 with savepoint(self._connection):
-                    return work()
+                    done = work()
+                self._has_written |= rung not in READING
+                return done
             except Exception as error:
                 code = error_code(error)
-                if last or code not in UNFINISHED:
+                if last or code not in UNFINISHED or (code == DEADLOCK and self._holds_names):
                     self._failed(rung, names, code)
                     break
         return otherwise
+
+    @property
+    def _holds_names(self) -> bool:
+        """Whether this transaction has names of earlier rows locked. The other one waits for them: to try again can't
+        help, and may fail both."""
+        return self._wrote_in is not None and self._wrote_in is self._connection.get_transaction()
 
     def _failed(self, rung: str, names: int, code: str) -> None:
         self.counts.failures[rung, code] += 1

@@ -1,25 +1,24 @@
 """Names that a person decides: the providers have candidates, and none is clearly the one."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from rowmill_systems.companies.answered_requests import answer_requests
+from rowmill_systems.companies.clock import now
 from rowmill_systems.companies.company_ids import LONGEST_COMPANY_ID
 from rowmill_systems.companies.lookup import JudgedCandidate, LookupDecision
-from rowmill_systems.companies.mapping_sql import days_from_now
 from rowmill_systems.companies.mappings import CompanyMappingRepository
 from rowmill_systems.companies.models import PERSON, CompaniesTables
+from rowmill_systems.companies.salts import Salts
 from rowmill_systems.companies.settings import CompaniesSettings
 from rowmill_systems.parts.database import in_utc, upsert_into
 from rowmill_systems.parts.values import storable
 
 MOST_CANDIDATES = 20
-
-WriteBack = Callable[[sa.Connection, Mapping[str, str]], object]
-"""Called with real ids by temporary ids, in the same transaction."""
 
 
 class ReviewGone(LookupError):
@@ -70,7 +69,7 @@ class ReviewDecision:
     requests: int
     """Requests that are done by it."""
     temp_ids: tuple[str, ...]
-    """Temporary ids that were written back."""
+    """Temporary ids of those requests."""
 
 
 def record_review(
@@ -125,12 +124,12 @@ def decide(
     company_id: str | None,
     *,
     by: str,
-    write_back: WriteBack | None = None,
+    salts: Salts | None = None,
 ) -> ReviewDecision:
     """Decide an open review: the name means this company, or none of the candidates.
 
-    Stores an internal mapping, and resolves the requests of the name. `write_back` gets the temporary ids that are
-    replaced. Raises ReviewGone if it was decided meanwhile: of two people who decide at once, one gets the error.
+    Stores an internal mapping, and resolves the requests of the name; `decide_review` writes the targets too. Raises
+    ReviewGone if it was decided meanwhile: of two people who decide at once, one gets the error.
     """
     if company_id is not None:
         company_id = company_id.strip()
@@ -147,53 +146,26 @@ def decide(
             decided_by=storable(by),
             decided_at=sa.func.now(),
         )
-        .returning(reviews.c.normalized_name)
+        .returning(reviews.c.normalized_name, reviews.c.raw_name)
     )
-    name = connection.scalar(taken)
-    if name is None:
+    decided = connection.execute(taken).first()
+    if decided is None:
         raise ReviewGone(_why_gone(connection, reviews, review_id))
+    name, raw_name = decided
     if company_id is None:
         _cache_none(mappings, name)
     else:
         mappings.store_mapping("company_name", name, company_id)
-    temp_ids = _resolve_requests(mappings, name, company_id, by)
+    made = None if salts is None else salts.temp_id(name)
+    temp_ids = answer_requests(connection, mappings.tables, name, company_id, by=by, raw_name=raw_name, temp_id=made)
     distinct = tuple(dict.fromkeys(filter(None, temp_ids)))
-    if company_id is not None and distinct and write_back is not None:
-        write_back(connection, dict.fromkeys(distinct, company_id))
     return ReviewDecision(review_id, name, company_id, len(temp_ids), distinct if company_id is not None else ())
-
-
-def _resolve_requests(
-    mappings: CompanyMappingRepository, name: str, company_id: str | None, by: str
-) -> Sequence[str | None]:
-    """Mark the requests of a name as done, and return their temporary ids. A worker that has one loses its lease."""
-    requests = mappings.tables.requests
-    unresolved = sa.or_(requests.c.status != "done", requests.c.resolved_company_id.is_(None))
-    resolved = (
-        sa.update(requests)
-        .where(requests.c.normalized_name == name, unresolved)
-        .values(
-            status="done",
-            resolved_company_id=company_id,
-            resolved_by=storable(by)[:100],
-            confidence=1.0 if company_id is not None else None,
-            outcome="no_match" if company_id is None else "accepted",
-            last_error=None,
-            next_retry_at=None,
-            lease=None,
-            leased_until=None,
-            finished_at=sa.func.now(),
-            updated_at=sa.func.now(),
-        )
-        .returning(requests.c.temp_id)
-    )
-    return mappings.connection.scalars(resolved).all()
 
 
 def _cache_none(mappings: CompanyMappingRepository, name: str) -> None:
     """Remember for as long as an answer is believed that no candidate is right: the same ones would come back."""
     table, connection = mappings.tables.mappings, mappings.connection
-    expires_at = days_from_now(connection.dialect.name, mappings.settings.cache_days)
+    expires_at = now(connection.dialect.name, days=mappings.settings.cache_days)
     values = {"company_id": None, "confidence": 0.0, "expires_at": expires_at}
     insert = upsert_into(connection, table).values(match_type="company_name", alias=name, source=PERSON, **values)
     index = ["alias", "match_type", "source"]

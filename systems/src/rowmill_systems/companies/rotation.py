@@ -22,7 +22,7 @@ from rowmill_systems.companies.salts import (
     write_meta,
 )
 from rowmill_systems.companies.temp_ids import temp_id
-from rowmill_systems.companies.write_back import ROWS, write_back
+from rowmill_systems.companies.write_back import ROWS, registered_targets, write_back
 
 BATCH = 500
 """Requests that one transaction rewrites."""
@@ -38,6 +38,18 @@ class RotationReport:
     """Rows of target tables that were rewritten."""
     failed: tuple[str, ...] = ()
     """Targets that could not be written. Rotate again once they can."""
+
+
+@dataclass(frozen=True, slots=True)
+class RotationPlan:
+    """What a rotation would do."""
+
+    requests: int
+    """Requests whose id it would derive anew."""
+    targets: tuple[str, ...] = ()
+    """Columns in which it would look for ids of the previous salt."""
+    interrupted: bool = False
+    """Whether it would go on with a rotation that was interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +83,7 @@ def rotate_salt(
     Raises SaltMismatch if the database knows neither of the two.
     """
     tables = tables_of(engine.dialect.name)
-    if not salts.previous:
-        raise rm.errors.BadRequest(
-            "a rotation needs both salts: set WDH_TEMP_ID_SALT to the new one, and WDH_TEMP_ID_SALT_PREVIOUS to the "
-            "old one"
-        )
-    if salts.previous == salts.current:
-        raise rm.errors.BadRequest("both salts are the same: there is nothing to rotate")
+    _check_both(salts)
     with engine.begin() as connection:
         _begin(connection, tables, salts)
     failed: set[str] = set()
@@ -96,13 +102,45 @@ def rotate_salt(
     return report
 
 
+# served by: the primary key
+def plan_rotation(engine: sa.Engine, salts: Salts) -> RotationPlan:
+    """Return what `rotate_salt` would do. Changes nothing, and raises what it would raise."""
+    tables = tables_of(engine.dialect.name)
+    _check_both(salts)
+    with engine.connect() as connection:
+        running = _running(connection, tables, salts)
+        after = 0 if running is None else running.last_id
+        c = tables.requests.c
+        requests = connection.scalar(sa.select(sa.func.count()).where(c.id > after, c.normalized_name != ""))
+        targets = [f"{each.table_name}.{each.column_name}" for each in registered_targets(connection, tables)]
+    return RotationPlan(requests or 0, tuple(targets), running is not None)
+
+
+def _check_both(salts: Salts) -> None:
+    if not salts.previous:
+        raise rm.errors.BadRequest(
+            "a rotation needs both salts: set WDH_TEMP_ID_SALT to the new one, and WDH_TEMP_ID_SALT_PREVIOUS to the "
+            "old one"
+        )
+    if salts.previous == salts.current:
+        raise rm.errors.BadRequest("both salts are the same: there is nothing to rotate")
+
+
 def _begin(connection: sa.Connection, tables: CompaniesTables, salts: Salts) -> None:
     """Note the rotation, or find the one that was interrupted."""
+    if _running(connection, tables, salts) is None:
+        write_meta(connection, tables, ROTATION, str(RotationProgress(fingerprint(salts.previous))))
+        write_meta(connection, tables, FINGERPRINT, fingerprint(salts.current))
+
+
+def _running(connection: sa.Connection, tables: CompaniesTables, salts: Salts) -> RotationProgress | None:
+    """Return the rotation that was interrupted. Raises SaltMismatch if these salts are not the ones to go on with."""
     kept, old, new = (
         read_meta(connection, tables, FINGERPRINT), fingerprint(salts.previous), fingerprint(salts.current)
     )  # fmt: skip
-    running = read_meta(connection, tables, ROTATION)
-    if running is not None and (RotationProgress.read(running).old != old or kept != new):
+    noted = read_meta(connection, tables, ROTATION)
+    running = None if noted is None else RotationProgress.read(noted)
+    if running is not None and (running.old != old or kept != new):
         raise SaltMismatch(
             "another rotation was interrupted, from and to other salts. Finish it first, with the salts that it had"
         )
@@ -111,9 +149,7 @@ def _begin(connection: sa.Connection, tables: CompaniesTables, salts: Salts) -> 
             "the temporary ids in this database were made with neither of these salts. Set WDH_TEMP_ID_SALT_PREVIOUS "
             "to the one that they were made with"
         )
-    if running is None:
-        write_meta(connection, tables, ROTATION, str(RotationProgress(old)))
-        write_meta(connection, tables, FINGERPRINT, new)
+    return running
 
 
 # served by: the primary key

@@ -1,12 +1,18 @@
 """A run: the providers, the calls that it may make, and what it did."""
 
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+import sqlalchemy as sa
+
+import rowmill as rm
 from rowmill_systems.companies.lookup import CallBudget, ProviderChain
-from rowmill_systems.companies.providers.port import BudgetSpent, CompanyProvider
+from rowmill_systems.companies.providers.port import BudgetSpent, CallNotCounted, CompanyProvider
 from rowmill_systems.companies.settings import CompaniesSettings
 
 OpenProviders = Callable[[], Sequence[CompanyProvider]]
@@ -14,8 +20,9 @@ OpenProviders = Callable[[], Sequence[CompanyProvider]]
 
 PAUSE_SECONDS = 60.0
 """How long requests wait that a run could not try. The next run finds them due."""
+FLEET_LIMIT = "companies_calls"
 STANDING_SECONDS = 3600.0
-"""A worker that never ends begins a new run, with a new budget, every hour: as often as the schedule does."""
+"""A worker that never ends begins a new run every hour, as often as the schedule does."""
 
 
 @dataclass(slots=True)
@@ -102,34 +109,97 @@ class BatchBudget(CallBudget):
         self._run.spend()
 
 
+class FleetBudget(CallBudget):
+    """The calls that all continuous workers of a database may make in an hour. The database counts them."""
+
+    def __init__(self, calls: int, limit: rm.limits.Limit | None) -> None:
+        super().__init__(calls)
+        self._limit = limit
+
+    def spend(self) -> None:
+        """Count one call. Raises BudgetSpent if this hour has none left, and CallNotCounted if the database does not
+        answer. Call it from a thread."""
+        if self._limit is None:
+            super().spend()
+            return
+        try:
+            with self._limit.call():
+                pass
+        except rm.errors.Limited as error:
+            raise BudgetSpent(f"all {self.calls} calls of this hour are spent", retry_after=error.retry_after) from None
+        except rm.errors.WorkError:
+            raise
+        except (rm.RowmillError, sa.exc.SQLAlchemyError, OSError) as error:
+            reason = f"the database could not count a call: {type(error).__name__}"
+            raise CallNotCounted(reason, retry_after=PAUSE_SECONDS) from None
+        with self._lock:
+            self._spent += 1
+
+
+def declare_fleet_limit(mill: rm.Mill, calls: int) -> rm.limits.Limit | None:
+    """Declare the limit that continuous workers share. None: there are no calls to share."""
+    if calls < 1:
+        return None
+    # What a killed process had taken counts: its call may have been made.
+    budget = rm.limits.Budget(calls, per="hour", crashed="spent")
+    return mill.limit(FLEET_LIMIT, budget=budget, breaker=None)
+
+
 CURRENT_RUN: ContextVar[RunInProgress | None] = ContextVar("companies_run", default=None)
 """The run whose worker calls the handler. Tasks inherit it."""
 
 
 class StandingRuns:
-    """The runs of a worker that never ends, one after another."""
+    """The runs of a worker that never ends, one after another. Thread-safe."""
 
     def __init__(self, begin: "Callable[[float], RunInProgress]") -> None:
         self._begin = begin
         self._run: RunInProgress | None = None
+        self._users = Counter[RunInProgress]()
+        self._lock = threading.Lock()
 
-    def current(self) -> RunInProgress:
-        """Return the run of this hour. A new one opens the providers anew: one that was off is asked again."""
-        if self._run is None or (self._run.until or 0.0) <= time.monotonic():
-            self.close()
-            self._run = self._begin(time.monotonic() + STANDING_SECONDS)
-        return self._run
+    @contextmanager
+    def current(self) -> Iterator[RunInProgress]:
+        """Use the run of this hour. A new one opens the providers anew: one that was off is asked again.
+
+        A run whose hour is over stays open until everybody who uses it is done: a batch ends with the providers that it
+        began with.
+        """
+        with self._lock:
+            if self._run is None or (self._run.until or 0.0) <= time.monotonic():
+                self._retire()
+                self._run = self._begin(time.monotonic() + STANDING_SECONDS)
+            run = self._run
+            self._users[run] += 1
+        try:
+            yield run
+        finally:
+            with self._lock:
+                self._users[run] -= 1
+                if not self._users[run]:
+                    del self._users[run]
+                    if run is not self._run:
+                        run.close()
 
     def close(self) -> None:
-        if self._run is not None:
-            self._run.close()
-            self._run = None
+        with self._lock:
+            self._retire()
+
+    def _retire(self) -> None:
+        run, self._run = self._run, None
+        if run is not None and not self._users[run]:
+            run.close()
 
 
 def begin_run(
-    settings: CompaniesSettings, providers: Sequence[CompanyProvider] | OpenProviders, *, until: float | None = None
+    settings: CompaniesSettings,
+    providers: Sequence[CompanyProvider] | OpenProviders,
+    *,
+    budget: CallBudget | None = None,
+    until: float | None = None,
 ) -> RunInProgress:
-    """Return a new run, with all of its calls left."""
+    """Return a new run, with all of its calls left. `budget` is its own, unless given."""
     opened = providers() if callable(providers) else providers
     chain = ProviderChain(opened, accept_score=settings.accept_score, accept_gap=settings.accept_gap)
-    return RunInProgress(chain, CallBudget(settings.eqc_run_budget), until=until, owns_chain=callable(providers))
+    spent = CallBudget(settings.eqc_run_budget) if budget is None else budget
+    return RunInProgress(chain, spent, until=until, owns_chain=callable(providers))

@@ -14,8 +14,8 @@ from rowmill_systems.companies.companies import Companies
 from rowmill_systems.companies.lookup_queue import CAP, LookupQueue, QueueStats
 from rowmill_systems.companies.runs import CURRENT_RUN, RunInProgress
 from rowmill_systems.companies.settings import BACKLOG_WARNING, CompaniesSettings
+from rowmill_systems.companies.sweeping import SweepReport, sweep_targets
 from rowmill_systems.companies.temp_id_filling import fill_temp_ids
-from rowmill_systems.companies.write_back import SweepReport, sweep_targets
 
 RUN_FINISHED = "Enrichment queue processed"
 RUN_PLANNED = "Enrichment queue planned"
@@ -117,7 +117,7 @@ class CompanyEnrichmentService:
             )
         before = CURRENT_RUN.set(run)
         try:
-            reset = await companies.mill.run(self._prepare)
+            reset = await self._prepare()
             report = await companies.mill.drain(
                 [companies.queue.name], begun=lambda worker: setattr(run, "on_stop", worker.stop)
             )
@@ -130,11 +130,13 @@ class CompanyEnrichmentService:
         self._log(RUN_FINISHED, found)
         return found
 
-    def _prepare(self, connection: sa.Connection) -> int:
+    async def _prepare(self) -> int:
         """Put back what runs of before left, as far as no worker of Rowmill had it: those are rescued by the drain."""
-        while fill_temp_ids(connection, self.companies.tables, self.companies.salts):
+        companies = self.companies
+        fill = partial(fill_temp_ids, tables=companies.tables, salts=companies.salts)
+        while await companies.mill.run(fill):  # a transaction for each batch: it may be a whole table
             pass
-        return self._queue(connection).reset_stale_processing(of_workers=False)
+        return await companies.mill.run(lambda c: self._queue(c).reset_stale_processing(of_workers=False))
 
     async def _sweep(self) -> SweepReport:
         companies = self.companies
@@ -144,7 +146,7 @@ class CompanyEnrichmentService:
 
         if not await companies.mill.run(targets, write=False):
             return SweepReport()
-        return await asyncio.to_thread(sweep_targets, companies.engine, companies.salts, companies.log)
+        return await asyncio.to_thread(sweep_targets, companies)
 
     def _found(
         self, run: RunInProgress, report: Report, stats: QueueStats, swept: SweepReport, reset: int

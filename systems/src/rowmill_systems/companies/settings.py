@@ -8,6 +8,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 MAX_ATTEMPTS = 3
 RETRY_MINUTES = (1, 5, 15)
 STALE_MINUTES = 15
+LONGEST_DAYS = 36_500
 BACKLOG_WARNING = "Enrichment queue backlog high"
 
 
@@ -67,8 +68,12 @@ class CompaniesSettings(BaseSettings):
     """The header that carries the token."""
     eqc_sync_budget: int = Field(default=5, ge=0)
     """Calls that one resolver makes while the caller waits."""
+    eqc_sync_seconds: float = Field(default=2.0, ge=0, le=60)
+    """How long one resolver waits for providers, in all. What has no answer by then goes to the queue."""
     eqc_run_budget: int = Field(default=1000, ge=0)
-    """Calls that one run of the queue makes."""
+    """Calls that one run of the queue makes; of continuous workers, calls that all of them make in an hour."""
+    eqc_concurrency: int = Field(default=4, ge=1, le=10)
+    """Requests to EQC that a lookup has under way at once."""
     reconciliation: dict[str, str] = Field(default_factory=dict)
     """Services of the Reconciliation API, by name, in JSON: {"gleif": "https://…"}."""
     reconciliation_types: dict[str, str] = Field(default_factory=dict)
@@ -87,11 +92,11 @@ class CompaniesSettings(BaseSettings):
 
     accept_score: float = Field(default=0.9, ge=0, le=1)
     """A candidate below is not accepted without a person."""
-    accept_gap: float = Field(default=0.05, ge=0, le=1)
-    """By how much the best candidate has to be better than the next company."""
-    cache_days: float = Field(default=90.0, ge=0)
+    accept_gap: float = Field(default=0.05, gt=0, le=1)
+    """By how much the best candidate has to be better than the next company. More than 0."""
+    cache_days: float = Field(default=90.0, ge=0, le=LONGEST_DAYS)
     """How long an answer of a provider is believed."""
-    cache_no_match_days: float = Field(default=7.0, ge=0)
+    cache_no_match_days: float = Field(default=7.0, ge=0, le=LONGEST_DAYS)
     """How long it is remembered that no provider knows a name."""
 
     structlog: bool = False

@@ -4,34 +4,32 @@
         register_target(connection, "policies", "company_id")
 
 From then on, each request that is resolved rewrites the rows of `policies` that carry its temporary id, in the
-transaction that marks it done. `sweep_targets` finds what that could not reach: rows of a target that is registered
-later, rows that were locked, and rows that a pipeline inserted after the answer had come.
+transaction that marks it done. `sweeping` finds what that could not reach: rows of a target that is registered later,
+rows that were locked, and rows that a pipeline inserted after the answer had come.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 import rowmill as rm
-from rowmill_systems.companies.clock import now
+from rowmill_systems.companies.answered_requests import answer_requests
 from rowmill_systems.companies.logs import EventLog
 from rowmill_systems.companies.models import CompaniesTables, tables_of
-from rowmill_systems.companies.salts import Salts
+from rowmill_systems.companies.salts import Salts, write_meta
 from rowmill_systems.companies.temp_ids import TEMP_ID_LETTERS, TEMP_ID_PREFIX
 from rowmill_systems.parts.database import in_utc, upsert_into
 
 ROWS = 5000
 """Rows of a target that one statement changes."""
-PAGE = 500
-"""Resolved requests that one transaction of a sweep looks at."""
-LATE = timedelta(days=1)
-"""How long after an answer a pipeline may still insert rows with the temporary id, and a usual sweep finds them."""
+REFUSED_VALUE = (sa.exc.IntegrityError, sa.exc.DataError)
+"""Errors of a table that refuses an id: it is too long for the column, or there already where it must be unique."""
 SHORTEST = len(TEMP_ID_PREFIX) + TEMP_ID_LETTERS
 PART = r'(?:"(?:[^"]|"")+"|[^."]+)'
 NAME = re.compile(rf"(?:({PART})\.)?({PART})")
@@ -60,15 +58,8 @@ class WriteBackReport:
     rows: int = 0
     failed: tuple[str, ...] = ()
     """Targets that could not be written, as table.column. Their `last_error` has the code."""
-
-
-@dataclass(frozen=True, slots=True)
-class SweepReport:
-    """What a sweep did."""
-
-    targets: int = 0
-    rows: int = 0
-    failed: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    """Those of them that refused some ids only, as one that is too long for the column: all others were written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +99,21 @@ def unregister_target(connection: sa.Connection, table: str, column: str) -> boo
     schema, name = parse_table(table)
     stored = WriteBackTarget(name, schema, column).table_name
     targets = tables.targets.c
-    removed = connection.execute(
-        sa.delete(tables.targets).where(targets.table_name == stored, targets.column_name == column)
+    removed = connection.scalar(
+        sa.delete(tables.targets)
+        .where(targets.table_name == stored, targets.column_name == column)
+        .returning(targets.id)
     )
-    return removed.rowcount > 0
+    if removed is not None:
+        for whole in (False, True):
+            write_meta(connection, tables, position_key(removed, whole=whole), None)
+    return removed is not None
+
+
+def position_key(target: int, *, whole: bool = False) -> str:
+    """Return the key in `company_meta` under which a sweep keeps how far it has read a target; with `whole`, a sweep of
+    everything."""
+    return f"target_{target}_{'whole_' * whole}position"
 
 
 def checked_target(connection: sa.Connection, tables: CompaniesTables, table: str, column: str) -> WriteBackTarget:
@@ -190,38 +192,50 @@ def write_back(
     """
     if not replacements:
         return WriteBackReport()
-    rows, failed = 0, []
+    rows, failed, refused = 0, list[str](), list[str]()
     for target in registered_targets(connection, tables) if targets is None else targets:
-        schema, name = parse_table(target.table_name)
+        schema, table = parse_table(target.table_name)
+        name = f"{target.table_name}.{target.column_name}"
         try:
             with connection.begin_nested():
                 written = replace_ids(
-                    connection, WriteBackTarget(name, schema, target.column_name), replacements, wait=wait
+                    connection, WriteBackTarget(table, schema, target.column_name), replacements, wait=wait
                 )
         except sa.exc.DBAPIError as error:
             if error.connection_invalidated:
                 raise
-            if isinstance(error, (sa.exc.IntegrityError, sa.exc.DataError)) and len(replacements) > 1:
+            if isinstance(error, REFUSED_VALUE) and len(replacements) > 1:
                 # One id that the table refuses must not keep the others from their rows.
                 one_by_one = [
                     write_back(connection, tables, {old: new}, log, targets=[target], wait=wait)
                     for old, new in replacements.items()
                 ]
                 rows += sum(each.rows for each in one_by_one)
-                failed += list(dict.fromkeys(name for each in one_by_one for name in each.failed))
+                failed += [name] * any(each.failed for each in one_by_one)
+                refused += [name] * all(each.failed == each.refused for each in one_by_one if each.failed)
                 continue
-            code = _code(error)
-            failed.append(f"{target.table_name}.{target.column_name}")
-            log.warning("company_target_failed", target=failed[-1], code=code)
-            _note(connection, tables, target.id, last_error=code)
+            failed.append(name)
+            if isinstance(error, REFUSED_VALUE):
+                refused.append(name)
+            note_failure(connection, tables, target, error, log)
             continue
         if written:
             rows += written
-            _note(connection, tables, target.id, rows_written=tables.targets.c.rows_written + written)
-    return WriteBackReport(rows, tuple(failed))
+            note_target(connection, tables, target.id, rows_written=tables.targets.c.rows_written + written)
+    return WriteBackReport(rows, tuple(failed), tuple(each for each in refused if each in failed))
 
 
-def _note(connection: sa.Connection, tables: CompaniesTables, target: int, **values: Any) -> None:
+def note_failure(
+    connection: sa.Connection, tables: CompaniesTables, target: Any, error: sa.exc.DBAPIError, log: EventLog
+) -> None:
+    """Keep and log the code of what is wrong with a target."""
+    code = _code(error)
+    log.warning("company_target_failed", target=f"{target.table_name}.{target.column_name}", code=code)
+    note_target(connection, tables, target.id, last_error=code)
+
+
+def note_target(connection: sa.Connection, tables: CompaniesTables, target: int, **values: Any) -> None:
+    """Change the row of a target in `company_targets`."""
     connection.execute(sa.update(tables.targets).where(tables.targets.c.id == target).values(values))
 
 
@@ -306,105 +320,18 @@ def resolve_names(
     confidence: float = 1.0,
 ) -> WriteBackReport:
     """Give normalised names their companies, as after a person's decision: their requests are done, and targets get
-    the real ids.
+    the real ids, up to `ROWS` rows of each. A sweep finds the others.
 
     A worker that looks one of them up at this moment loses its lease: what a person says holds.
     """
-    requests = tables.requests
     replacements: dict[str, str] = {}
-    current = now(connection.dialect.name)
     for name, company_id in companies.items():
-        unresolved = requests.c.resolved_company_id.is_(None)
-        found = connection.execute(
-            sa.update(requests)
-            .where(requests.c.normalized_name == name, unresolved)
-            .values(
-                status="done", resolved_company_id=company_id, resolved_by=resolved_by, confidence=confidence,
-                outcome="accepted", last_error=None, next_retry_at=None, lease=None, leased_until=None,
-                finished_at=current, updated_at=current,
-            )
-            .returning(requests.c.temp_id)
+        stored = answer_requests(
+            connection, tables, name, company_id,
+            by=resolved_by, confidence=confidence, temp_id=salts.temp_id(name),
         )  # fmt: skip
-        stored = {temp for [temp] in found if temp}
-        replacements |= dict.fromkeys(salts.temp_ids(name) | stored, company_id)
+        replacements |= dict.fromkeys(salts.temp_ids(name).union(filter(None, stored)), company_id)
     return write_back(connection, tables, replacements, log)
-
-
-def sweep_targets(
-    engine: sa.Engine, salts: Salts, log: EventLog, *, everything: bool = False, page: int = PAGE
-) -> SweepReport:
-    """Replace temporary ids whose names were resolved meanwhile, in transactions of their own.
-
-    A target that was never swept, or failed, is held against every resolved request; the others against those of the
-    time since their last sweep, and a day before it. `everything` does so for all.
-    """
-    tables = tables_of(engine.dialect.name)
-    with engine.connect() as connection:
-        found = registered_targets(connection, tables)
-    rows, failed = 0, list[str]()
-    for target in found:
-        since = None
-        if target.swept_at is not None and target.last_error is None and not everything:
-            since = in_utc(target.swept_at) - LATE
-        with engine.connect() as connection:
-            began = connection.scalar(sa.select(now(engine.dialect.name)))
-        report = _sweep(engine, tables, salts, log, target, since, page)
-        rows += report.rows
-        failed += report.failed
-        if not report.failed:
-            with engine.begin() as connection:
-                _note(connection, tables, target.id, swept_at=began, last_error=None)
-    return SweepReport(len(found), rows, tuple(failed))
-
-
-def _sweep(
-    engine: sa.Engine,
-    tables: CompaniesTables,
-    salts: Salts,
-    log: EventLog,
-    target: Any,
-    since: datetime | None,
-    page: int,
-) -> WriteBackReport:
-    rows, failed = 0, dict[str, None]()
-    for resolved in _resolved_pages(engine, tables, since, page):
-        replacements: dict[str, str] = {}
-        for request in resolved:  # the newest first: of two answers for a name, that one holds
-            for old in salts.temp_ids(request.normalized_name, request.temp_id):
-                replacements.setdefault(old, request.resolved_company_id)
-        while True:
-            with engine.begin() as connection:
-                report = write_back(connection, tables, replacements, log, targets=[target])
-            rows += report.rows
-            failed |= dict.fromkeys(report.failed)
-            if report.failed or report.rows < ROWS:
-                break
-    return WriteBackReport(rows, tuple(failed))
-
-
-# served by: ix_enrichment_requests_resolved
-def _resolved_pages(
-    engine: sa.Engine, tables: CompaniesTables, since: datetime | None, page: int
-) -> Iterator[Sequence[Any]]:
-    c, last = tables.requests.c, None
-    at: sa.ColumnElement[Any] = c.finished_at
-    if engine.dialect.name == "sqlite":
-        # As the text that is stored: read and written again, a time without a fraction gets one, and is another text.
-        at = sa.type_coerce(c.finished_at, sa.String)
-    wanted = sa.select(c.id, at.label("at"), c.temp_id, c.normalized_name, c.resolved_company_id)
-    wanted = wanted.where(c.resolved_company_id.is_not(None), c.finished_at.is_not(None))
-    if since is not None:
-        wanted = wanted.where(c.finished_at >= since)
-    wanted = wanted.order_by(c.finished_at.desc(), c.id.desc()).limit(page)
-    while True:
-        further = wanted if last is None else wanted.where(sa.tuple_(at, c.id) < sa.tuple_(*last))
-        with engine.connect() as connection:
-            found = connection.execute(further).all()
-        if found:
-            yield found
-        if len(found) < page:
-            return
-        last = (sa.literal(found[-1].at, at.type), sa.literal(found[-1].id))
 
 
 def export_resolutions(connection: sa.Connection, *, since: datetime | None = None) -> Iterator[ResolvedName]:

@@ -96,7 +96,9 @@ class PreparedChain(ProviderChain):
         self.decisions = decisions
         self.asked: list[str] = []
 
-    def look_up(self, names: Sequence[str], budget: CallBudget) -> list[LookupDecision]:
+    def look_up(
+        self, names: Sequence[str], budget: CallBudget, *, seconds: float | None = None
+    ) -> list[LookupDecision]:
         return [self._decide(name, budget) for name in names]
 
     def _decide(self, name: str, budget: CallBudget) -> LookupDecision:

@@ -6,7 +6,6 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill_systems.companies.mapping_files import (
-    BadMappingLine,
     MappingFileRefused,
     MappingImport,
     export_mappings,
@@ -15,6 +14,7 @@ from rowmill_systems.companies.mapping_files import (
 from rowmill_systems.companies.mappings import CachedAnswer, CompanyMappingRepository, ConflictGone, alias_of
 from rowmill_systems.companies.models import TIERS, MatchType
 from rowmill_systems.companies.settings import CompaniesSettings
+from rowmill_systems.parts.sheets import BadLine
 
 HEADER = "match_type,alias,company_id\n"
 
@@ -78,12 +78,14 @@ def test_two_ids_for_one_alias_are_kept_for_a_person(mappings: CompanyMappingRep
         ("company_name,---,C1", "blank_alias"),
         ("company_name,Acme,", "bad_company_id"),
         (f"company_name,Acme,{'C' * 101}", "bad_company_id"),
+        ("company_name,Acme,IN_ABCDEFGHIJKLMNOP", "bad_company_id"),
         ("company_name,Acme", "too_few_cells"),
         ("company_name," + "planted" * 150_000 + ",C1", "alias_too_long"),
         ("plan_code," + "1" * 501 + ",C1", "alias_too_long"),
         ('company_name,"Acme,C1', "not_csv"),
         ('company_name,"Ac"me,C1', "not_csv"),
         ("plan_code,1,C1,eqc", "bad_source"),
+        ("company_name,Acme,C1,person", "bad_source"),
         ("company_name,Acme,C1,,2", "bad_confidence"),
         ("company_name,Acme,C1,,viel", "bad_confidence"),
         ("company_name,Acme,C1,,nan", "bad_confidence"),
@@ -92,7 +94,7 @@ def test_two_ids_for_one_alias_are_kept_for_a_person(mappings: CompanyMappingRep
 def test_a_bad_line_is_reported_and_the_others_go_on(mappings: CompanyMappingRepository, line: str, code: str) -> None:
     good = "".join(f"company_name,Good {number},C{number},,\n" for number in range(20))
     text = "match_type,alias,company_id,source,confidence\ncompany_name,First,C0,,0.5\n" + line + "\n" + good
-    told: list[BadMappingLine] = []
+    told: list[BadLine] = []
     report = import_mappings(mappings, io.BytesIO(text.encode()), on_bad_line=told.append)
     assert [(bad.line, bad.code) for bad in report.bad_lines] == [(3, code)]
     assert told == report.bad_lines

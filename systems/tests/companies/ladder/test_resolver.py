@@ -229,7 +229,7 @@ def test_the_budget_is_spent_on_distinct_names_and_never_exceeded(
 
 
 class BrokenChain(PreparedChain):
-    def look_up(self, names: Any, budget: Any) -> Any:
+    def look_up(self, names: Any, budget: Any, **options: Any) -> Any:
         raise RuntimeError(f"something with {names}")
 
 

@@ -1,6 +1,4 @@
-"""Names with candidates wait for a person; what the person decides is mapped, resolved and written back."""
-
-from collections.abc import Mapping
+"""Names with candidates wait for a person; what the person decides is mapped and resolved."""
 
 import pytest
 import sqlalchemy as sa
@@ -22,17 +20,6 @@ from systems.tests.companies.ladder.conftest import SALT, PreparedChain, unsure
 
 NAME = normalize_for_temp_id("Acme")
 TEMP_ID = temp_id(NAME, SALT)
-
-
-class WrittenBack:
-    """Takes what is written back."""
-
-    def __init__(self) -> None:
-        self.calls: list[dict[str, str]] = []
-
-    def __call__(self, connection: sa.Connection, ids: Mapping[str, str]) -> None:
-        assert connection.scalar(sa.text("SELECT 1")) == 1
-        self.calls.append(dict(ids))
 
 
 @pytest.fixture
@@ -74,13 +61,11 @@ def test_a_later_lookup_replaces_the_candidates(
     assert count_open_reviews(connection, tables) == 1
 
 
-def test_a_decision_is_mapped_resolved_and_written_back(
+def test_a_decision_is_mapped_and_resolved(
     connection: sa.Connection, settings: CompaniesSettings, tables: CompaniesTables, review: int, chain: PreparedChain
 ) -> None:
-    written = WrittenBack()
-    decision = decide(connection, settings, review, " C2 ", by="ada", write_back=written)
+    decision = decide(connection, settings, review, " C2 ", by="ada")
     assert (decision.company_id, decision.requests, decision.temp_ids) == ("C2", 1, (TEMP_ID,))
-    assert written.calls == [{TEMP_ID: "C2"}]
     row = connection.execute(sa.select(tables.requests)).one()
     assert (row.status, row.resolved_company_id, row.resolved_by, row.confidence, row.last_error) == (
         "done", "C2", "ada", 1.0, None,
@@ -104,9 +89,8 @@ def test_an_open_request_of_the_name_is_resolved_and_its_worker_loses_it(
 def test_none_of_the_candidates_is_remembered(
     connection: sa.Connection, settings: CompaniesSettings, tables: CompaniesTables, review: int, chain: PreparedChain
 ) -> None:
-    written = WrittenBack()
-    decision = decide(connection, settings, review, None, by="ada", write_back=written)
-    assert (decision.company_id, decision.temp_ids, written.calls) == (None, (), [])
+    decision = decide(connection, settings, review, None, by="ada")
+    assert (decision.company_id, decision.temp_ids) == (None, ())
     # The provider's own "unsure" expires, and the person's decision stays.
     is_providers = tables.mappings.c.source == "eqc"
     connection.execute(sa.delete(tables.mappings).where(is_providers))
@@ -119,10 +103,8 @@ def test_of_two_people_one_is_refused(
     connection: sa.Connection, settings: CompaniesSettings, tables: CompaniesTables, review: int
 ) -> None:
     decide(connection, settings, review, "C1", by="ada")
-    written = WrittenBack()
     with pytest.raises(ReviewGone, match="decided by ada meanwhile: C1"):
-        decide(connection, settings, review, "C2", by="bob", write_back=written)
-    assert written.calls == []
+        decide(connection, settings, review, "C2", by="bob")
     assert connection.scalar(sa.select(tables.requests.c.resolved_company_id)) == "C1"
 
 

@@ -96,6 +96,51 @@ def test_an_expired_token_with_status_200_switches_it_off(opened: Opened, eqc: E
     assert eqc.counts.requests == 1
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"code": 401, "data": None},
+        {"code": "403", "message": "no", "data": {"list": []}},
+        {"status": 401, "data": []},
+        {"success": False, "message": f"Token {PLANTED_TOKEN} has expired", "data": []},
+        {"code": 500, "msg": "invalid token"},
+        {"error": f"invalid token {PLANTED_TOKEN}"},
+    ],
+)
+def test_a_refusal_with_status_200_switches_it_off(answering: Callable[..., Opened], content: Any) -> None:
+    """C4."""
+    opened = answering(content)
+    answers = opened.search(KNOWN[0]) + opened.search(KNOWN[1])
+    assert [code(answer) for answer in answers] == ["provider_off"] * 2
+    assert opened.requests == 1
+    assert PLANTED_TOKEN not in str(answers)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"success": False, "data": []},
+        {"success": "false", "data": {"list": []}},
+        {"success": False, "data": [{"companyId": "C1", "companyFullName": "Siemens AG"}]},
+        {"code": 500, "data": []},
+        {"code": "500", "data": []},
+        {"status": 429, "data": []},
+        {"error": "busy", "data": []},
+    ],
+)
+def test_a_failure_with_status_200_is_no_answer(answering: Callable[..., Opened], content: Any) -> None:
+    """C4: it is neither "no match" nor a match, and the next name is asked for."""
+    opened = answering(content)
+    answers = opened.search(KNOWN[0]) + opened.search(KNOWN[0])
+    assert [code(answer) for answer in answers] == ["bad_answer"] * 2
+    assert opened.requests == 2
+
+
+@pytest.mark.parametrize("content", [{"code": 200, "success": True, "data": []}, {"code": "0", "data": {"list": None}}])
+def test_a_success_with_a_code_is_an_answer(answering: Callable[..., Opened], content: Any) -> None:
+    assert answering(content).search(KNOWN[0]) == [[]]
+
+
 def test_a_wrong_token_switches_it_off(eqc: EqcServer) -> None:
     provider = EqcProvider(eqc.url, "wrong")
     answers = provider.search(KNOWN[:3], lambda: None)

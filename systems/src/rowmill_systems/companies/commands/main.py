@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,9 +48,7 @@ app = typer.Typer(
 )
 
 
-class RequestStatus(StrEnum):
-    DONE = "done"
-    FAILED = "failed"
+ExecuteOption = Annotated[bool, typer.Option("--execute", help="Do it. Without this, nothing is changed.")]
 
 
 def migrate(database_url: UrlOption = None, json: JsonOption = False) -> None:
@@ -306,14 +303,14 @@ def export(
 
 
 def rotate_salt(
-    execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this, nothing is changed.")] = False,
+    execute: ExecuteOption = False,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Rewrite temporary ids after a change of the salt: in requests and in target tables.
+    """Rewrite temporary ids after a change of the salt: in requests and in target tables. Without --execute, a plan.
 
     Set WDH_TEMP_ID_SALT to the new salt and WDH_TEMP_ID_SALT_PREVIOUS to the old one. Interrupted, the same command
-    goes on where it was. Ids of both salts are recognised meanwhile.
+    goes on where it was. Ids of both salts are recognised meanwhile: keep the old one until a pass finds 0 rows.
 
     \b
     Example:
@@ -323,8 +320,30 @@ def rotate_salt(
 
     companies = prepared(load(database_url), same_salt=False)
     with usage_errors():
-        found = rotate(companies, execute=execute)
-    emit(found, json, "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in found.items()))
+        found, text = rotate(companies, execute=execute)
+    emit(found, json, text)
+
+
+def renormalize(
+    execute: ExecuteOption = False,
+    database_url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make the normal forms of requests anew that a table had before `migrate`. Without --execute, a plan.
+
+    Requests that turn out to be for one name are merged: one of them stays open. Interrupted, the same command goes on
+    where it was.
+
+    \b
+    Example:
+      rowmill systems companies renormalize --execute
+    """
+    from rowmill_systems.companies.commands.rotating import make_forms_anew
+
+    companies = prepared(load(database_url))
+    with usage_errors():
+        found, text = make_forms_anew(companies, execute=execute)
+    emit(found, json, text)
 
 
 def _tell(done: "LookupRun") -> None:
@@ -348,7 +367,7 @@ def _tell(done: "LookupRun") -> None:
     )
 
 
-for command in (resolve, process, stats, requeue, export, rotate_salt, serve, work, migrate):
+for command in (resolve, process, stats, requeue, export, rotate_salt, renormalize, serve, work, migrate):
     app.command()(command)
 app.add_typer(reviewing.app, name="review")
 app.add_typer(mappings.app, name="mappings")

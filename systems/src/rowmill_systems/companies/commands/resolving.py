@@ -11,8 +11,9 @@ from pathlib import Path
 from rowmill.systems.commands import close_stdout, emit, progress, say
 from rowmill_systems.companies.commands.loading import usage_errors
 from rowmill_systems.companies.companies import Companies
-from rowmill_systems.companies.lookup import ProviderChain
+from rowmill_systems.companies.lookup import CallBudget, ProviderChain
 from rowmill_systems.companies.mappings import batched
+from rowmill_systems.companies.prefetching import prefetch_answers
 from rowmill_systems.companies.resolver import CompanyIdResolver, CompanyRow, Resolution
 from rowmill_systems.companies.service import CompanyEnrichmentService
 from rowmill_systems.parts.sheets import Row, Sheet, place_of
@@ -115,14 +116,16 @@ def _resolved(
     companies: Companies, sheet: Sheet, columns: NameColumns, chain: ProviderChain | None
 ) -> Iterator[tuple[int, list[Row], list[Resolution]]]:
     """Yield rows with their answers, some thousand at a time, each in a transaction of its own."""
-    done = 0
-    with companies.engine.connect() as connection:
-        resolver = CompanyIdResolver(connection, companies.settings, salt=companies.salts.current, providers=chain)
-        for rows in batched(sheet.rows(), ROWS):
-            answers = resolver.resolve([columns.row(row) for row in rows])
-            connection.commit()
-            done += len(rows)
-            yield done, rows, answers
+    done, budget = 0, CallBudget(companies.settings.eqc_sync_budget)
+    for rows in batched(sheet.rows(), ROWS):
+        given = [columns.row(row) for row in rows]
+        # Before the transaction: on SQLite nobody else could write while providers are asked.
+        ahead = None if chain is None else prefetch_answers(companies, given, chain, budget)
+        with companies.engine.begin() as connection:
+            resolver = CompanyIdResolver(connection, companies.settings, salt=companies.salts.current, prefetched=ahead)
+            answers = resolver.resolve(given)
+        done += len(rows)
+        yield done, rows, answers
 
 
 def _cells(answer: Resolution) -> list[str]:

@@ -70,7 +70,7 @@ def remove(
 @app.command()
 def sweep(
     everything: Annotated[
-        bool, typer.Option("--everything", help="Look at every resolved name, not only at those since the last sweep.")
+        bool, typer.Option("--everything", help="Look at every resolved name, and at whole columns.")
     ] = False,
     database_url: UrlOption = None,
     json: JsonOption = False,
@@ -83,11 +83,11 @@ def sweep(
     Example:
       rowmill systems companies targets sweep
     """
-    from rowmill_systems.companies.write_back import sweep_targets
+    from rowmill_systems.companies.sweeping import sweep_targets
 
     companies = prepared(load(database_url))
     with usage_errors():
-        found = sweep_targets(companies.engine, companies.salts, companies.log, everything=everything)
+        found = sweep_targets(companies, everything=everything)
     text = f"{found.rows:,} rows of {found.targets:,} targets written"
     emit(asdict(found), json, text + (f"; not written: {', '.join(found.failed)}" if found.failed else ""))
     raise typer.Exit(Exit.FINDINGS if found.failed else Exit.OK)

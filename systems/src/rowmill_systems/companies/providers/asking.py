@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import httpx2
 
 import rowmill as rm
-from rowmill_systems.companies.providers.blocking_http import BlockingHttp, ClientClosed
-from rowmill_systems.companies.providers.port import ProviderOff, SpendCall
+from rowmill_systems.companies.providers.blocking_http import BlockingHttp
+from rowmill_systems.companies.providers.port import ProviderClosed, ProviderOff, SpendCall
 from rowmill_systems.parts.services.errors import GONE, REFUSED, TOO_MANY, retry_after
 from rowmill_systems.parts.services.json_body import read_json
 from rowmill_systems.parts.services.sending import Received, ResponseTimedOut, ServerUnreachable
@@ -81,7 +81,7 @@ class CompanyService:
         spend()
         try:
             received = self._http.send(method, f"{self.base_url}{path}", **given)
-        except ClientClosed:
+        except ProviderClosed:
             raise
         except ServerUnreachable as error:
             raise rm.TransientError(str(error), code="unreachable") from None

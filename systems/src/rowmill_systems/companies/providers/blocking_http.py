@@ -9,17 +9,11 @@ from typing import Any
 
 import httpx2
 
-import rowmill as rm
+from rowmill_systems.companies.providers.port import ProviderClosed
 from rowmill_systems.parts.services.sending import Received, send, timeouts
 
 MAX_BYTES = 8 * 1024 * 1024
 """Of an answer, unpacked."""
-
-
-class ClientClosed(rm.TransientError):
-    """The provider was closed. Open a new one."""
-
-    code = "provider_closed"
 
 
 class BlockingHttp:
@@ -41,7 +35,7 @@ class BlockingHttp:
     def send(self, method: str, url: str, **given: Any) -> Received:
         """Return what the server responds, whatever its status. `given` goes to httpx2.
 
-        Raises ServerUnreachable, ResponseTimedOut, ProviderDown if the connection breaks, and ClientClosed.
+        Raises ServerUnreachable, ResponseTimedOut, ProviderDown if the connection breaks, and ProviderClosed.
         """
         with self._lock:  # so that `close` sees every request that was begun
             running = self._start()
@@ -52,7 +46,7 @@ class BlockingHttp:
         try:
             return future.result()
         except CancelledError:
-            raise ClientClosed(f"{self.name} was closed during a request") from None
+            raise ProviderClosed(f"{self.name} was closed during a request") from None
         finally:
             future.cancel()  # Ctrl-C: the request ends too
 
@@ -65,7 +59,7 @@ class BlockingHttp:
 
     def _start(self) -> "_RunningClient":
         if self._closed:
-            raise ClientClosed(f"{self.name} is closed")
+            raise ProviderClosed(f"{self.name} is closed")
         # A child that was forked has the object, and not its thread.
         if self._running is None or self._running.pid != os.getpid():
             self._running = _RunningClient(self.name, self._headers, self.seconds)

@@ -9,6 +9,7 @@ import rowmill as rm
 from rowmill_systems.companies.providers.asking import CompanyService
 from rowmill_systems.companies.providers.port import Answer, BudgetSpent, CompanyCandidate, SpendCall, usable_name
 from rowmill_systems.companies.providers.user_agent import user_agent
+from rowmill_systems.parts.services.errors import REFUSED
 
 SEARCH_PATH = "/kg-api-hfd/api/search/"
 KEYWORD = "key"
@@ -28,6 +29,7 @@ DETAIL_KEYS = {
     "registeredStatus": "status", "business_status": "status", "province": "province", "address": "address",
     "est_date": "founded", "estDate": "founded", "type": "found by",
 }  # fmt: skip
+ERROR_KEYS = ("error", "message", "msg")
 SEVERAL_NAMES = re.compile(r"[;；、|]")
 """Between former names. Commas are part of names: Co., Ltd."""
 MARKUP = re.compile(r"</?[a-z]+>", re.IGNORECASE)
@@ -35,7 +37,7 @@ MARKUP = re.compile(r"</?[a-z]+>", re.IGNORECASE)
 
 
 class EqcProvider:
-    """Searches EQC, a name a request. Thread-safe.
+    """Searches EQC, a name a request, up to `concurrency` requests at once. Thread-safe.
 
     After a 401 or 403, or an answer that says that the token has expired, every later name gets `ProviderOff` and no
     request is made, until `begin_run` is called: `ProviderChain` does so for every new budget. `CompanyService` lists
@@ -55,11 +57,12 @@ class EqcProvider:
         keyword: str = KEYWORD,
         token_header: str = TOKEN_HEADER,
         contact: str = "",
+        concurrency: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`keyword` is the name of the parameter that carries the name, and `token_header` of the header that carries
         the token. Raises DeclarationError if the address or the token can't be used."""
-        self.name = name
+        self.name, self.concurrency = name, concurrency
         if not token:
             problem = "WDH_EQC_TOKEN is empty: set it, or leave eqc out of WDH_PROVIDERS"
             raise rm.errors.DeclarationError(name, [problem], kind="provider")
@@ -108,23 +111,27 @@ class EqcProvider:
         return found[:MOST_CANDIDATES]
 
     def _items(self, answer: Any) -> list[Any]:
-        if isinstance(answer, dict) and answer.get("error"):
-            # With status 200. The text is not shown: it may quote the token or the name.
-            if "token" in str(answer["error"]).casefold():
-                raise self._service.switch_off(f"{self.name} says that the token is not valid")
-            raise self._service.bad_answer("answers with an error")
         if isinstance(answer, dict):
-            code = answer.get("code", answer.get("status"))
-            if str(code) in ("401", "403"):
-                raise self._service.switch_off(f"{self.name} says that the token is not valid")
-            if answer.get("success") is False or (isinstance(code, int) and code >= 400):
-                raise self._service.bad_answer("answers with an error")
+            self._check_success(answer)
         inner = answer.get("data", answer) if isinstance(answer, dict) else answer
         if isinstance(inner, dict) and "list" in inner:
             inner = [] if inner["list"] is None else inner["list"]
         if not isinstance(inner, list):
             raise self._service.bad_answer("answers with something else than a list")
         return inner
+
+    def _check_success(self, answer: Mapping[str, Any]) -> None:
+        """Raise the error that an answer with status 200 tells. Its text is not shown: it may quote the token or the
+        name."""
+        code = _text(answer.get("code", answer.get("status")))
+        number = int(code) if code.isdecimal() and len(code) <= 3 else 0
+        failed = bool(answer.get("error")) or answer.get("success") in (False, "false") or number >= 400
+        if not failed:
+            return
+        told = " ".join(str(answer[key]) for key in ERROR_KEYS if answer.get(key)).casefold()
+        if number in REFUSED or "token" in told:
+            raise self._service.switch_off(f"{self.name} says that the token is not valid")
+        raise self._service.bad_answer("answers with an error")
 
 
 def _candidate(item: Any) -> CompanyCandidate | None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import rowmill as rm
-from rowmill_systems.companies.providers.blocking_http import ClientClosed
 from rowmill_systems.companies.providers.file_index import (
     FileIndex,
     IndexStamp,
@@ -23,7 +22,7 @@ from rowmill_systems.companies.providers.file_index import (
     write_stamp,
 )
 from rowmill_systems.companies.providers.file_rows import BuildProgress, CompaniesFile
-from rowmill_systems.companies.providers.port import Answer, NameUnusable, SpendCall, usable_name
+from rowmill_systems.companies.providers.port import Answer, NameUnusable, ProviderClosed, SpendCall, usable_name
 from rowmill_systems.parts.sheets import BadSheet
 
 log = logging.getLogger("rowmill")
@@ -117,7 +116,7 @@ class FileProvider:
     def _current(self, progress: BuildProgress | None) -> FileIndex:
         with self._lock:
             if self._closed:
-                raise ClientClosed(f"{self.name} is closed")
+                raise ProviderClosed(f"{self.name} is closed")
             stamp = self._stamp_now()
             if self._index is None or self._stamp != stamp:
                 self._index, self._stamp = self._open_or_build(stamp, progress), stamp

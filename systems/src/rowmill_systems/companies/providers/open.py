@@ -45,6 +45,7 @@ def _open(name: str, settings: CompaniesSettings) -> CompanyProvider | None:
             keyword=settings.eqc_keyword,
             token_header=settings.eqc_token_header,
             contact=settings.contact,
+            concurrency=settings.eqc_concurrency,
         )
     if name == FILE:
         if settings.companies_file is None:

@@ -37,11 +37,32 @@ class BudgetSpent(rm.TransientError):
 
     code = "budget_spent"
 
+    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
+        """`retry_after` is in how many seconds there are calls again, if that is known."""
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class CallNotCounted(rm.TransientError):
+    """The database could not count a call, so it was not made. The name costs no attempt."""
+
+    code = "call_not_counted"
+
+    def __init__(self, message: str = "", *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
 
 class ProviderOff(rm.TransientError):
     """The provider refused our token in this run: it is not asked again before the next one."""
 
     code = "provider_off"
+
+
+class ProviderClosed(rm.TransientError):
+    """The provider was closed. Open a new one."""
+
+    code = "provider_closed"
 
 
 class NameUnusable(rm.PermanentError):
@@ -87,3 +108,11 @@ class RunAware(Protocol):
 
     def begin_run(self) -> None:
         """Forget what held for the run before. `ProviderChain` calls it when it sees a budget for the first time."""
+
+
+@runtime_checkable
+class ConcurrentProvider(Protocol):
+    """A provider that may be asked by several threads of one lookup at once."""
+
+    concurrency: int
+    """How many requests of one lookup may be under way."""
