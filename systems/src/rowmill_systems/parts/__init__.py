@@ -6,6 +6,7 @@
 | texts | detects encodings, and delimiters of CSV |
 | sheets | reads CSV files of any size, in any encoding |
 | objects | stores files in a folder or in S3 |
+| fetching | fetches addresses that strangers chose, bounded, and never from inside your network |
 | services | calls HTTP services within limits of the whole fleet, and caches what they answer |
 | models | chat and embeddings of an OpenAI-compatible server |
 | embeddings | vectors for texts, by local models or by a server |
