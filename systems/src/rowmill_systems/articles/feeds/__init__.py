@@ -1,0 +1,1 @@
+"""Feeds: fetched, parsed, found and exchanged."""
