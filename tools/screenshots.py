@@ -23,6 +23,7 @@ from playwright.async_api import Browser, async_playwright
 from demos.papers.make import make_papers
 from rowmill.testing import QUICK
 from rowmill.web.mounting import mounted
+from rowmill_systems.articles.web.app import create_app as articles_app
 from rowmill_systems.companies.companies import Companies
 from rowmill_systems.companies.mapping_files import import_mappings
 from rowmill_systems.companies.mappings import CompanyMappingRepository
@@ -41,6 +42,7 @@ from rowmill_systems.intake.settings import IntakeSettings
 from rowmill_systems.intake.upload import Upload, add
 from rowmill_systems.intake.web.app import create_app as intake_app
 from tests.support.browser import find_chromium
+from tools.screenshot_articles import article_pages, articles_with_rows
 
 WIDTHS = {"desk": (1280, 900), "phone": (390, 844)}
 THEMES = ("light", "dark")
@@ -247,6 +249,7 @@ OPENED = {
     "intake-file-long": "details.edit summary",
     "entities-list": "[data-dialog]",
     "intake-docs": ".operation summary",
+    "articles-feed": ".why summary",
 }
 """What is clicked on a page for one more picture of it."""
 
@@ -287,17 +290,19 @@ async def main(folder: Path, only: Sequence[str]) -> int:
         intake = await stack.enter_async_context(intake_with_files(scratch))
         entities = await stack.enter_async_context(entities_with_rows(scratch))
         companies = await stack.enter_async_context(companies_with_names(scratch))
+        articles = await stack.enter_async_context(articles_with_rows(scratch))
         app = mounted(
             {
                 "/intake": intake_app(intake),
                 "/entities": entities_app(entities),
                 "/companies": companies_app(companies),
+                "/articles": articles_app(articles),
             }
         )
         base = await stack.enter_async_context(serving(app))
         driver = await stack.enter_async_context(async_playwright())
         browser = await driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        pages = await pages_of(intake, entities)
+        pages = await pages_of(intake, entities) | await article_pages(articles, "/articles")
         wanted = {name: path for name, path in pages.items() if not only or any(one in name for one in only)}
         problems = await take(browser, base, wanted, folder)
         await browser.close()
