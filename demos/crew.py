@@ -22,7 +22,16 @@ class Crew:
         self.workers: list[subprocess.Popen[str]] = []
 
     def migrate(self) -> None:
-        subprocess.run(self._command("migrate"), env=self._environment, check=True, stdout=self._log, stderr=self._log)
+        self.run("migrate")
+
+    def run(self, *words: str, accept: tuple[int, ...] = (0,)) -> None:
+        """Run a command to its end. Raises if it ends with a code that is not accepted."""
+        command = self._command(*words)
+        code = subprocess.run(
+            command, env=self._environment, stdout=self._log, stderr=self._log, check=False
+        ).returncode
+        if code not in accept:
+            raise subprocess.CalledProcessError(code, command)
 
     def serve(self) -> str:
         """Start the server. Return its address."""

@@ -1,0 +1,1 @@
+"""A local server with feeds of all kinds."""
