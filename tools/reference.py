@@ -21,6 +21,7 @@ from rowmill.cli.help import subcommands
 from rowmill.cli.main import app
 from rowmill.model.lifecycle import MOVES, AttemptsChange, ErrorChange, Move, StateKind
 from rowmill.worker.settings import WorkerSettings
+from rowmill_systems.articles.settings import ArticlesSettings
 from rowmill_systems.companies.settings import CompaniesSettings
 from rowmill_systems.entities.settings import EntitiesSettings
 from rowmill_systems.intake.settings import IntakeSettings
@@ -120,6 +121,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "commands": commands,
     "exits": exits,
     "intake_settings": partial(system_settings, IntakeSettings),
+    "articles_settings": partial(system_settings, ArticlesSettings),
     "companies_settings": partial(system_settings, CompaniesSettings),
     "entities_settings": partial(system_settings, EntitiesSettings),
 }

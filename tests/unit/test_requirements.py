@@ -8,8 +8,8 @@ from tests.support.named import REPOSITORY, all_tests, named_in
 PAGE = REPOSITORY / "docs" / "requirements.md"
 TESTS = REPOSITORY / "systems" / "tests" / "test_tables.py"
 PARTS = (
-    "tests/conformance", "tests/outbox", "systems/tests/companies", "systems/tests/entities", "systems/tests/intake",
-    "systems/tests/parts",
+    "tests/conformance", "tests/outbox", "systems/tests/articles", "systems/tests/companies", "systems/tests/entities",
+    "systems/tests/intake", "systems/tests/parts",
 )  # fmt: skip
 """Tests of a system, and of what one is built on: some of them prove a requirement."""
 ID = re.compile(r"\b[CAFEK]\d+\b")
