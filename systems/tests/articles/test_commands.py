@@ -121,3 +121,16 @@ def test_a_wrong_setting_is_named(
 ) -> None:
     monkeypatch.setenv("ARTICLES_BATCH_SIZE", "many")
     assert "ARTICLES_BATCH_SIZE" in said(sqlite_url, capsys, "stats", code=2)
+
+
+@pytest.mark.parametrize("command", ["work", "serve"])
+def test_a_classifier_that_can_t_be_opened_is_an_error_of_the_command(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Otherwise every article would spend its three tries on a wrong setting."""
+    monkeypatch.setenv("ARTICLES_DATABASE_URL", f"sqlite:///{tmp_path / 'articles.db'}")
+    monkeypatch.setenv("ARTICLES_CLASSIFIER", "mdeberta")
+
+    assert run(["systems", "articles", command]) == 2
+
+    assert "Set ARTICLES_MDEBERTA_PATH" in capsys.readouterr().err

@@ -160,8 +160,8 @@ class ClassificationQueueService:
         return await self._run(lambda connection: _fail(connection, key, token, _error_text(error)))
 
     async def get_queue_stats(self, *, at_most: int = CAP) -> StatusCounts:
-        """Count the rows of every status: exactly, as `GET /admin/queue-stats`, unless the table is big. Of a big table
-        at most so many rows of a status are counted, and what is more is estimated."""
+        """Count the rows of every status: exactly, as `GET /admin/queue-stats`, unless the table is big. In a
+        big table, at most `at_most` rows of a status are counted, and a larger number is an estimate."""
         return await self._run(lambda connection: _count(connection, at_most))
 
     async def _run(self, work: Callable[[sa.Connection], T]) -> T:

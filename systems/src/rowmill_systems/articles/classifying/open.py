@@ -18,9 +18,8 @@ def open_classifier(settings: ArticlesSettings, mill: rm.Mill | None) -> Classif
 
     Raises DeclarationError with what is wrong and its fix.
     """
+    check_settings(settings)
     taxonomy = load_taxonomy(settings.taxonomy)
-    if settings.trained_model is not None and settings.classifier != "wordllama":
-        raise _bad(["trained_model is on top of wordllama. Leave ARTICLES_CLASSIFIER out, or ARTICLES_TRAINED_MODEL"])
     match settings.classifier:
         case "wordllama":
             from rowmill_systems.articles.classifying.embedding import EmbeddingClassifier
@@ -33,19 +32,27 @@ def open_classifier(settings: ArticlesSettings, mill: rm.Mill | None) -> Classif
         case "mdeberta":
             from rowmill_systems.articles.classifying.mdeberta import MdebertaClassifier
 
-            if settings.mdeberta_path is None:
-                raise _bad(["mdeberta_path is missing. Set ARTICLES_MDEBERTA_PATH to the folder of the model"])
+            assert settings.mdeberta_path is not None
             return MdebertaClassifier(settings.mdeberta_path, taxonomy)
         case "endpoint":
             from rowmill_systems.articles.classifying.endpoint import EndpointClassifier
 
-            if not settings.endpoint_url or not settings.endpoint_model:
-                raise _bad(["endpoint_url or endpoint_model is missing. Set ARTICLES_ENDPOINT_URL and …_MODEL"])
             if mill is None:
                 raise _bad(["an endpoint needs a database for its limits. Set ARTICLES_DATABASE_URL"])
             return EndpointClassifier(_client(settings, mill), taxonomy)
         case _:
             assert_never(settings.classifier)
+
+
+def check_settings(settings: ArticlesSettings) -> None:
+    """Raise DeclarationError if the settings name no classifier that could be opened."""
+    load_taxonomy(settings.taxonomy)
+    if settings.trained_model is not None and settings.classifier != "wordllama":
+        raise _bad(["trained_model is on top of wordllama. Leave ARTICLES_CLASSIFIER out, or ARTICLES_TRAINED_MODEL"])
+    if settings.classifier == "mdeberta" and settings.mdeberta_path is None:
+        raise _bad(["mdeberta_path is missing. Set ARTICLES_MDEBERTA_PATH to the folder of the model"])
+    if settings.classifier == "endpoint" and not (settings.endpoint_url and settings.endpoint_model):
+        raise _bad(["endpoint_url or endpoint_model is missing. Set ARTICLES_ENDPOINT_URL and …_MODEL"])
 
 
 def _client(settings: ArticlesSettings, mill: rm.Mill) -> ModelClient:

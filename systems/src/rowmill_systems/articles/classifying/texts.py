@@ -11,7 +11,7 @@ MOST_CHARACTERS = 2000
 STEM = 6
 """Letters of a word that count: endings differ ("voters", "voting")."""
 SHORT = 3
-"""Words of so many letters count only if they are written in capitals, as NBA: the others are articles and the like."""
+"""Words of up to 3 letters count only in capitals, as NBA: most of the others are articles and prepositions."""
 WORD = re.compile(r"\w+")
 
 

@@ -156,7 +156,7 @@ def centred(vectors: Vectors, middle: Vectors) -> Numbers:
 
 
 async def fingerprint(embedder: Embedder) -> str:
-    """Name an embedder by what it makes of a sentence: other weights under the same name are found out."""
+    """Return a name for an embedder, made of its vector for one sentence: other weights have another name."""
     (vector,) = await embedder.embed([PROBE])
     strongest = np.argsort(-np.abs(vector), kind="stable")[:4]
     return f"{embedder.name}:{embedder.dimensions}:" + "-".join(map(str, strongest))

@@ -46,9 +46,7 @@ DelimiterOption = Annotated[
     str | None,
     typer.Option("--delimiter", metavar="SIGN", help="What separates the cells, if the detection is wrong: ';', tab…"),
 ]
-LimitOption = Annotated[
-    int | None, typer.Option("--limit", metavar="N", min=1, help="Read only so many articles, from the beginning.")
-]
+LimitOption = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Read only the first N articles.")]
 
 
 @contextmanager

@@ -56,6 +56,18 @@ def usage_errors(what: str = "") -> Iterator[None]:
         raise UsageError(str(error)) from error
 
 
+def check_classifier(articles: "Articles") -> None:
+    """Open the model now: a wrong setting is an error of the command, and costs no article a try. Raises UsageError."""
+    from rowmill_systems.articles.classifying.open import check_settings
+
+    try:
+        check_settings(articles.settings)
+        if articles.settings.classifier != "endpoint":  # its client belongs to the event loop
+            _ = articles.classifier
+    except (DeclarationError, LookupError) as error:  # LookupError: the package of the model is not installed
+        raise UsageError(str(error)) from error
+
+
 def run(articles: "Articles", work: Callable[[sa.Connection], T], *, write: bool = False) -> T:
     """Check that the tables are there, and do something in one transaction."""
 

@@ -21,7 +21,7 @@ from rowmill.systems.commands import (
     table,
 )
 from rowmill_systems.articles.commands.evaluating import evaluate
-from rowmill_systems.articles.commands.loading import NAME, PrivateOption, load, run, usage_errors
+from rowmill_systems.articles.commands.loading import NAME, PrivateOption, check_classifier, load, run, usage_errors
 from rowmill_systems.articles.commands.training import train
 
 if TYPE_CHECKING:
@@ -71,6 +71,9 @@ def serve(
         database_url, allow_private_addresses=allow_private_addresses, ml_enabled=False if with_worker else None
     )
 
+    if with_worker or articles.settings.ml_enabled:
+        check_classifier(articles)
+
     def build(hosts: Sequence[str]) -> "FastAPI":
         from rowmill_systems.articles.web.app import create_app
 
@@ -103,10 +106,12 @@ def work(
         "--database-url": commands.given_url(database_url),
         "--allow-private-addresses": allow_private_addresses or None,
     }
+    articles = load(database_url, allow_private_addresses=allow_private_addresses)
+    check_classifier(articles)
     with usage_errors():
         commands.work(
-            load(database_url, allow_private_addresses=allow_private_addresses), NAME, processes=processes,
-            grace=grace, log_level=log_level, log_format=log_format, lifeline=lifeline, options=options,
+            articles, NAME, processes=processes, grace=grace, log_level=log_level, log_format=log_format,
+            lifeline=lifeline, options=options,
         )  # fmt: skip
 
 

@@ -76,6 +76,6 @@ class FeedFetcher(AsyncCloseable):
 
 
 def user_agent(contact: str) -> str:
-    """Return the User-Agent. With a contact, whoever runs a server can say what bothers them, before they block us."""
+    """Return the User-Agent. With a contact, the operators of a server can write to you before they block you."""
     name = f"rowmill-articles/{version('rowmill-systems')}"
     return f"{name} (+{contact})" if contact else name

@@ -31,7 +31,7 @@ def absolute_link(link: object, base: str | None) -> str | None:
 
 
 def canonical_link(link: object, base: str | None = None) -> str | None:
-    """Return a link in the form by which articles are told apart.
+    """Return a link in the form that identifies an article.
 
     Host in lower case, no usual port, no tracking parameters. The fragment stays: logs of changes have one page, and an
     article for each of its anchors.
