@@ -109,6 +109,7 @@ async def running_in_app(articles: Articles, app: Any) -> AsyncIterator[AppWorke
         if not articles.settings.ml_enabled:
             yield None
             return
+        await articles.open_classifier()  # an application with a wrong setting does not start: no article is tried
         async with AppWorker(articles.mill, [QUEUE]).running(app) as worker:
             log_event("started_on_startup")
             try:
