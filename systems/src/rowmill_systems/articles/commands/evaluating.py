@@ -22,8 +22,8 @@ from rowmill_systems.articles.commands.labelled_files import (
     load_settings,
     read,
     tell_mapping,
-    usage_errors,
 )
+from rowmill_systems.articles.commands.loading import usage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

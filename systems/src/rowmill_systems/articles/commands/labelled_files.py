@@ -1,22 +1,18 @@
 """What `train` and `evaluate` share: options for labelled files, and errors as messages of the command line."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rowmill.errors import DeclarationError, PermanentError
 from rowmill.systems import commands
 from rowmill.systems.commands import UsageError, say
-from rowmill_systems.parts.sheets import BadSheet
+from rowmill_systems.articles.commands.loading import NEEDED, usage_errors
 
 if TYPE_CHECKING:
     from rowmill_systems.articles.classifying.labelled import LabelledColumns, LabelledFile
     from rowmill_systems.articles.settings import ArticlesSettings
-
-NEEDED = "articles needs packages that are not installed ({}). Run: pip install 'rowmill-systems[articles]'"
 
 FileArgument = Annotated[
     Path,
@@ -47,21 +43,6 @@ DelimiterOption = Annotated[
     typer.Option("--delimiter", metavar="SIGN", help="What separates the cells, if the detection is wrong: ';', tab…"),
 ]
 LimitOption = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Read only the first N articles.")]
-
-
-@contextmanager
-def usage_errors(what: str = "") -> Iterator[None]:
-    """Turn errors of input and settings into messages of the command line. `what` names the file."""
-    try:
-        yield
-    except BadSheet as error:
-        raise UsageError(f"{what}: {error}" if what else str(error)) from None
-    except PermanentError as error:
-        raise UsageError(f"{what}: {error}" if what else str(error)) from error
-    except DeclarationError as error:
-        raise UsageError(str(error)) from error
-    except LookupError as error:  # the package of a model is not installed: the message has the command
-        raise UsageError(str(error)) from error
 
 
 def load_settings(**options: Any) -> "ArticlesSettings":

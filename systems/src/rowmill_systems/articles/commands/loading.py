@@ -54,18 +54,20 @@ def usage_errors(what: str = "") -> Iterator[None]:
         raise UsageError(f"{what}: {error}" if what else str(error)) from error
     except (BadRequest, DeclarationError) as error:
         raise UsageError(str(error)) from error
+    except LookupError as error:
+        if isinstance(error, (KeyError, IndexError)):
+            raise  # a mistake of ours
+        raise UsageError(str(error)) from error  # the package of a model is not installed: it says the command
 
 
 def check_classifier(articles: "Articles") -> None:
     """Open the model now: a wrong setting is an error of the command, and costs no article a try. Raises UsageError."""
     from rowmill_systems.articles.classifying.open import check_settings
 
-    try:
+    with usage_errors():
         check_settings(articles.settings)
         if articles.settings.classifier != "endpoint":  # its client belongs to the event loop
             _ = articles.classifier
-    except (DeclarationError, LookupError) as error:  # LookupError: the package of the model is not installed
-        raise UsageError(str(error)) from error
 
 
 def run(articles: "Articles", work: Callable[[sa.Connection], T], *, write: bool = False) -> T:

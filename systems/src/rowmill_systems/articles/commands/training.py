@@ -19,8 +19,8 @@ from rowmill_systems.articles.commands.labelled_files import (
     TitleOption,
     load_settings,
     read,
-    usage_errors,
 )
+from rowmill_systems.articles.commands.loading import usage_errors
 
 if TYPE_CHECKING:
     from rowmill_systems.articles.classifying.training import TrainingReport
