@@ -8,7 +8,7 @@ from rowmill.reconcile.merge import UnreadableInventory
 from rowmill.reconcile.reconciliation import Reconciliation
 from rowmill.reconcile.report import Finding, Reconciled
 from rowmill.reconcile.rows import rows
-from rowmill.reconcile.rules import Rule, missing, stale
+from rowmill.reconcile.rules import Rule, differs, missing, stale
 
 __all__ = [
     "END",
@@ -19,6 +19,7 @@ __all__ = [
     "Reconciliation",
     "Rule",
     "UnreadableInventory",
+    "differs",
     "files",
     "inventory",
     "missing",

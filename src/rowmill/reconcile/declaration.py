@@ -9,7 +9,7 @@ from rowmill.model.duration import DurationField
 from rowmill.model.errors import DeclarationError
 from rowmill.reconcile.correct import Corrections
 from rowmill.reconcile.inventory import Inventory
-from rowmill.reconcile.rules import Missing, Rule, RunClock, Stale
+from rowmill.reconcile.rules import Differs, Missing, Rule, RunClock, Stale
 
 Progress = Callable[[int], None]
 """Called now and then with the number of keys that were compared."""
@@ -83,14 +83,21 @@ class ReconciliationSpec:
                     yield f"rule {rule.kind} wants {', '.join(sorted(both))} to have a key and to lack it"
                 if not rule.present or not rule.absent:
                     yield f"rule {rule.kind} has to say where a thing is present, and where it is absent"
-                if self.grace and not timed:
-                    yield (
-                        f"rule {rule.kind} can't tell what is in flight: none of {', '.join(rule.present)} has a time. "
-                        "Name it with at=, or leave grace away"
-                    )
+                yield from self._in_flight(rule, timed)
+            case Differs():
+                if len(set(rule.present)) < 2:
+                    yield f"rule {rule.kind} compares inventories: name at least two with present=(...)"
+                yield from self._in_flight(rule, timed)
             case Stale():
                 if rule.older is not None and not timed:
                     yield f"rule {rule.kind} asks how old a thing is: name the time of {rule.present[0]} with at="
+
+    def _in_flight(self, rule: Rule, timed: bool) -> Iterator[str]:
+        if self.grace and not timed:
+            yield (
+                f"rule {rule.kind} can't tell what is in flight: none of {', '.join(rule.present)} has a time. "
+                "Name it with at=, or leave grace away"
+            )
 
 
 def declared(

@@ -98,7 +98,28 @@ class Stale:
         return RuleVerdict.FOUND if time is not None and time < clock.now - self.older else RuleVerdict.FINE
 
 
-Rule = Missing | Stale
+@dataclass(frozen=True, slots=True)
+class Differs:
+    """Matches a key that several inventories have, but do not agree about."""
+
+    kind: str
+    present: tuple[str, ...]
+    when: When
+    absent: tuple[str, ...] = ()
+
+    @property
+    def involved(self) -> tuple[str, ...]:
+        return self.present
+
+    def judge(self, key: Any, here: Here, clock: RunClock) -> RuleVerdict:
+        if any(name not in here for name in self.present):
+            return RuleVerdict.FINE
+        if not _holds(self.kind, self.when, key, [here[name] for name in self.present]):
+            return RuleVerdict.FINE
+        return RuleVerdict.IN_FLIGHT if clock.young(here) else RuleVerdict.FOUND
+
+
+Rule = Missing | Stale | Differs
 
 
 def _holds(kind: str, when: When | None, key: Any, facts: Sequence[Facts]) -> bool:
@@ -125,6 +146,12 @@ def stale(kind: str, *, present: str, when: When | None = None, older: Duration 
     """Return a rule that matches each key of an inventory for which `when` holds and whose time is more than `older`
     seconds ago. An item without a time does not match. The grace period does not apply."""
     return Stale(kind, (present,), when, None if older is None else timedelta(seconds=in_seconds(older)))
+
+
+def differs(kind: str, *, present: Sequence[str], when: When) -> Differs:
+    """Return a rule that matches each key that all of these inventories have and for which `when` holds. `when` gets
+    the facts from each of them, in this order: `lambda row, points: row["chunks"] != points["count"]`."""
+    return Differs(kind, tuple(present), when)
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:
