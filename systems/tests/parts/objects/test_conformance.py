@@ -201,3 +201,17 @@ async def test_a_writer_that_is_cancelled_harms_nobody(storage: Storage) -> None
     for key in await keys_in(storage):
         await storage.get(key, most=3_000_000)
     assert await storage.sweep(older=-60.0) == 0
+
+
+async def test_objects_of_one_owner_are_listed_alone(storage: Storage) -> None:
+    for owner, collection in (("kb-1", "a.1"), ("kb-1", "a.2"), ("kb-1", "b.1"), ("kb-10", "a.1")):
+        async with storage.receive() as incoming:
+            await incoming.write(f"{owner} {collection}".encode())
+            await incoming.keep(owner, collection)
+
+    async def listed(*which: str) -> list[str]:
+        return [key.rpartition("/")[0] async for key, _ in storage.keys(*which)]
+
+    assert await listed("kb-1") == ["kb-1/a.1", "kb-1/a.2", "kb-1/b.1"]
+    assert await listed("kb-1", "a.") == ["kb-1/a.1", "kb-1/a.2"]
+    assert await listed("kb-2") == []

@@ -12,7 +12,7 @@ from typing import IO
 
 from rowmill_systems.parts.objects.disk import facts_of, names_in, sync, translated
 from rowmill_systems.parts.objects.errors import ForbiddenObject, MissingObject, StorageFailed
-from rowmill_systems.parts.objects.keys import SHAPE, parts_of
+from rowmill_systems.parts.objects.keys import SHAPE, name_of, parts_of
 from rowmill_systems.parts.objects.port import DAY, Facts
 from rowmill_systems.parts.objects.streams import CHUNK, FileIncoming, ThreadDownload, check_size, checked
 from rowmill_systems.parts.objects.threads import StorageThreads
@@ -100,14 +100,16 @@ class FolderStorage:
             return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
         return False
 
-    def keys(self) -> AsyncIterator[tuple[str, Facts]]:
-        return self._threads.pages(self._keys())
+    def keys(self, owner: object = None, collections: str = "") -> AsyncIterator[tuple[str, Facts]]:
+        return self._threads.pages(self._keys(None if owner is None else name_of(owner), collections))
 
-    def _keys(self) -> Iterator[tuple[str, Facts]]:
+    def _keys(self, only: str | None, collections: str) -> Iterator[tuple[str, Facts]]:
         with translated():
             self._check_mounted()
-            for owner in names_in(self.root, folders=True):
+            for owner in names_in(self.root, folders=True) if only is None else [only]:
                 for collection in names_in(self.root / owner, folders=True):
+                    if not collection.startswith(collections):
+                        continue
                     folder = self.root / owner / collection
                     for name in names_in(folder, folders=False):
                         key = f"{owner}/{collection}/{name}"

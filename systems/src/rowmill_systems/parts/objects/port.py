@@ -88,8 +88,11 @@ class Storage(Protocol):
 
     async def exists(self, key: str) -> bool: ...
 
-    def keys(self) -> AsyncIterator[tuple[str, Facts]]:
-        """Yield every key with its facts, sorted by bytes, for `reconcile.inventory(storage.keys)`."""
+    def keys(self, owner: object = None, collections: str = "") -> AsyncIterator[tuple[str, Facts]]:
+        """Yield every key with its facts, sorted by bytes, for `reconcile.inventory(storage.keys)`.
+
+        `owner` limits it to the objects of one owner, `collections` to collections whose names begin so.
+        """
 
     async def sweep(self, older: float = DAY) -> int:
         """Remove what unfinished uploads left behind more than `older` seconds ago. Return how many there were."""

@@ -19,7 +19,7 @@ from botocore.config import Config  # type: ignore[import-untyped]
 
 from rowmill_systems.parts.objects.disk import translated as on_disk
 from rowmill_systems.parts.objects.errors import MissingObject, StorageFailed
-from rowmill_systems.parts.objects.keys import SHAPE, parts_of
+from rowmill_systems.parts.objects.keys import SHAPE, name_of, parts_of
 from rowmill_systems.parts.objects.port import DAY, Facts
 from rowmill_systems.parts.objects.s3_errors import translated
 from rowmill_systems.parts.objects.streams import CHUNK, FileIncoming, ThreadDownload, check_size, checked
@@ -137,15 +137,15 @@ class S3Storage:
             self._client.head_bucket(Bucket=self.bucket)
         return False
 
-    def keys(self) -> AsyncIterator[tuple[str, Facts]]:
-        return self._threads.pages(self._keys())
+    def keys(self, owner: object = None, collections: str = "") -> AsyncIterator[tuple[str, Facts]]:
+        return self._threads.pages(self._keys(None if owner is None else name_of(owner), collections))
 
-    def _keys(self) -> Iterator[tuple[str, Facts]]:
+    def _keys(self, only: str | None, collections: str) -> Iterator[tuple[str, Facts]]:
         """List folder by folder. SeaweedFS lists `a/1` before `a-b/1`: only within a folder is the order the same on
         all servers. The names of the collections of one owner are held in memory, those of files are not."""
         with translated(missing=StorageFailed):
-            for owner in self._folders(self.prefix):
-                for collection in self._folders(owner):
+            for owner in self._folders(self.prefix) if only is None else [f"{self.prefix}{only}/"]:
+                for collection in self._folders(f"{owner}{collections}"):
                     for entry in self._listed("list_objects_v2", "Contents", Prefix=collection):
                         key = entry["Key"].removeprefix(self.prefix)
                         if SHAPE.fullmatch(key):
