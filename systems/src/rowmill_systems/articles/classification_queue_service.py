@@ -33,10 +33,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 import rowmill as rm
 from rowmill_systems.articles.classifying.answers import checked_score, checked_topic
 from rowmill_systems.articles.classifying.port import TopicScore
-from rowmill_systems.articles.clock import MOMENT, now
 from rowmill_systems.articles.models import CONTENTS, QUEUE
 from rowmill_systems.articles.queue import BACKOFF
 from rowmill_systems.articles.settings import MAX_ATTEMPTS
+from rowmill_systems.parts.clock import MOMENT, now
 from rowmill_systems.parts.database import in_utc, upsert_into
 from rowmill_systems.parts.index_plans import index_order
 from rowmill_systems.parts.values import storable

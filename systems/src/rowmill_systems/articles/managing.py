@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill_systems.articles.clock import database_time, now
 from rowmill_systems.articles.models import Content, FeedSource
 from rowmill_systems.articles.readers import LONGEST_TOPIC
+from rowmill_systems.parts.clock import database_time, now
 from rowmill_systems.parts.values import UNSTORABLE
 
 if TYPE_CHECKING:

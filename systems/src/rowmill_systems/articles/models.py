@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from rowmill_systems.articles.defaults import current_moment, random_uuid
+from rowmill_systems.parts.defaults import current_moment, random_uuid
 from rowmill_systems.parts.values import storable
 
 Moment = sa.DateTime(timezone=True)

@@ -10,9 +10,9 @@ such a source back like any other.
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill_systems.articles.clock import now
 from rowmill_systems.articles.models import ClassificationRequest, FeedSource
 from rowmill_systems.articles.settings import MAX_ATTEMPTS, ArticlesSettings
+from rowmill_systems.parts.clock import now
 
 BACKOFF = rm.exponential(30, cap=600)
 """Waits between tries. A service that is down for a minute costs no article its three tries."""

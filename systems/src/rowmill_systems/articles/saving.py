@@ -12,7 +12,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowmill_systems.articles.clock import now
 from rowmill_systems.articles.feeds.entries import FeedEntry
 from rowmill_systems.articles.identity import by_link, hashed, stored_identity, text_hash
 from rowmill_systems.articles.models import CONTENTS, QUEUE, Content, DeletedArticle
@@ -23,6 +22,7 @@ from rowmill_systems.articles.settings import (
     RECENT_HOURS,
     RECENT_PRIORITY,
 )
+from rowmill_systems.parts.clock import now
 from rowmill_systems.parts.database import upsert_into
 from rowmill_systems.parts.values import storable
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowmill_systems.companies.clock import now
 from rowmill_systems.companies.models import CompaniesTables
+from rowmill_systems.parts.clock import now
 from rowmill_systems.parts.values import storable
 
 LONGEST_ANSWERER = 100

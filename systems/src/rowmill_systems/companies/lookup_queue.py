@@ -22,7 +22,6 @@ from sqlalchemy.orm import Session
 
 import rowmill as rm
 from rowmill_systems.companies.answered_requests import LONGEST_ANSWERER
-from rowmill_systems.companies.clock import now
 from rowmill_systems.companies.company_ids import checked_id
 from rowmill_systems.companies.index_plans import index_plans
 from rowmill_systems.companies.logs import EventLog
@@ -33,6 +32,7 @@ from rowmill_systems.companies.salts import Salts, check_salts, find_salts
 from rowmill_systems.companies.settings import CompaniesSettings
 from rowmill_systems.companies.temp_ids import LONGEST_RAW_NAME, normalize_for_temp_id
 from rowmill_systems.companies.write_back import write_back
+from rowmill_systems.parts.clock import now
 from rowmill_systems.parts.database import in_utc, upsert_into
 from rowmill_systems.parts.values import storable
 

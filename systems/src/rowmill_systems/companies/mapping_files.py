@@ -20,7 +20,6 @@ from typing import Any, BinaryIO, TextIO, get_args
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill_systems.companies.clock import now
 from rowmill_systems.companies.company_ids import LONGEST_COMPANY_ID, is_company_id
 from rowmill_systems.companies.mappings import (
     LONGEST_ALIAS,
@@ -29,6 +28,7 @@ from rowmill_systems.companies.mappings import (
     batched,
 )
 from rowmill_systems.companies.models import INTERNAL, PERSON, MatchType
+from rowmill_systems.parts.clock import now
 from rowmill_systems.parts.database import upsert_into
 from rowmill_systems.parts.sheets import BadLine, BadSheet, read_lines
 from rowmill_systems.parts.sheets.lines import LOST

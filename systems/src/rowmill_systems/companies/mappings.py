@@ -21,13 +21,13 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 import rowmill as rm
-from rowmill_systems.companies.clock import now
 from rowmill_systems.companies.company_ids import LONGEST_COMPANY_ID
 from rowmill_systems.companies.mapping_sql import SEPARATOR, mapping_sql
 from rowmill_systems.companies.models import INTERNAL, PERSON, TIERS, MatchType, tables_of
 from rowmill_systems.companies.salts import Salts, check_salts
 from rowmill_systems.companies.settings import CompaniesSettings
 from rowmill_systems.companies.temp_ids import LONGEST_NAME, LONGEST_RAW_NAME, normalize_for_temp_id, temp_id
+from rowmill_systems.parts.clock import now
 from rowmill_systems.parts.database import in_utc, upsert_into
 from rowmill_systems.parts.values import storable
 

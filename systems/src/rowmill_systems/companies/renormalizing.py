@@ -11,11 +11,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowmill_systems.companies.clock import now
 from rowmill_systems.companies.companies import Companies
 from rowmill_systems.companies.salts import read_meta, write_meta
 from rowmill_systems.companies.temp_ids import normalize_for_temp_id
 from rowmill_systems.companies.write_back import ROWS, note_target, registered_targets, write_back
+from rowmill_systems.parts.clock import now
 
 BATCH = 500
 """Requests that one transaction looks at."""

@@ -8,13 +8,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill_systems.companies.answered_requests import answer_requests
-from rowmill_systems.companies.clock import now
 from rowmill_systems.companies.company_ids import LONGEST_COMPANY_ID
 from rowmill_systems.companies.lookup import JudgedCandidate, LookupDecision
 from rowmill_systems.companies.mappings import CompanyMappingRepository
 from rowmill_systems.companies.models import PERSON, CompaniesTables
 from rowmill_systems.companies.salts import Salts
 from rowmill_systems.companies.settings import CompaniesSettings
+from rowmill_systems.parts.clock import now
 from rowmill_systems.parts.database import in_utc, upsert_into
 from rowmill_systems.parts.values import storable
 

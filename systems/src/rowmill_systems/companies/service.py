@@ -9,13 +9,13 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill.worker import Report
-from rowmill_systems.companies.clock import now
 from rowmill_systems.companies.companies import Companies
 from rowmill_systems.companies.lookup_queue import CAP, LookupQueue, QueueStats
 from rowmill_systems.companies.runs import CURRENT_RUN, RunInProgress
 from rowmill_systems.companies.settings import BACKLOG_WARNING, CompaniesSettings
 from rowmill_systems.companies.sweeping import SweepReport, sweep_targets
 from rowmill_systems.companies.temp_id_filling import fill_temp_ids
+from rowmill_systems.parts.clock import now
 
 RUN_FINISHED = "Enrichment queue processed"
 RUN_PLANNED = "Enrichment queue planned"

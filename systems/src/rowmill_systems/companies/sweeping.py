@@ -13,7 +13,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill_systems.companies.answered_requests import mark_answered
-from rowmill_systems.companies.clock import now
 from rowmill_systems.companies.companies import Companies
 from rowmill_systems.companies.known_answers import known_answers
 from rowmill_systems.companies.lookup import LookupOutcome
@@ -32,6 +31,7 @@ from rowmill_systems.companies.write_back import (
     registered_targets,
     write_back,
 )
+from rowmill_systems.parts.clock import now
 from rowmill_systems.parts.database import in_utc
 
 PAGE = 500

@@ -11,10 +11,10 @@ from rowmill_systems.intake.fields.loading import load_catalogue
 from rowmill_systems.intake.mapping import model_mapper
 from rowmill_systems.intake.migrations import revisions
 from rowmill_systems.intake.models import ProjectFile
-from rowmill_systems.intake.readers import Readers
 from rowmill_systems.intake.seam import Analyst, AnalyzeProjectFileDocument, RulesMapper
 from rowmill_systems.intake.settings import IntakeSettings
 from rowmill_systems.parts.documents.limits import DocumentLimits
+from rowmill_systems.parts.documents.readers import Readers
 from rowmill_systems.parts.objects.open import open_storage
 from rowmill_systems.parts.objects.port import Storage
 

@@ -1,17 +1,14 @@
 """Take files in: store the bytes, then insert a row, which enqueues the file."""
 
-import unicodedata
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 import sqlalchemy as sa
 
 from rowmill_systems.intake.errors import EmptyFile
 from rowmill_systems.intake.intake import Intake
 from rowmill_systems.intake.models import ProjectFile
-
-LONGEST_NAME = 255
+from rowmill_systems.parts.filenames import printable, tidy_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +45,3 @@ async def add(intake: Intake, upload: Upload, chunks: AsyncIterator[bytes]) -> i
         return int(connection.execute(intake.files.insert(row).returning(ProjectFile.id)).scalar_one())
 
     return await intake.mill.run(insert)
-
-
-def tidy_name(name: str) -> str:
-    """Return the last part of a path, without characters that confuse a terminal or a file system."""
-    last = PurePosixPath(name.replace("\\", "/")).name
-    shown = printable(last)
-    if len(shown) > LONGEST_NAME:
-        stem, dot, suffix = shown.rpartition(".")
-        shown = f"{stem[: LONGEST_NAME - 20]}{dot}{suffix[:19]}" if dot else shown[:LONGEST_NAME]
-    return shown or "unnamed"
-
-
-def printable(text: str) -> str:
-    """Remove control characters and lone surrogates, which not every database stores."""
-    return "".join(letter for letter in text if unicodedata.category(letter)[0] != "C").strip()

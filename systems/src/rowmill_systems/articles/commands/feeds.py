@@ -6,8 +6,8 @@ import sqlalchemy as sa
 
 from rowmill.systems.commands import table
 from rowmill_systems.articles import reads
-from rowmill_systems.articles.clock import database_time
 from rowmill_systems.articles.health import health_of, per_day
+from rowmill_systems.parts.clock import database_time
 from rowmill_systems.parts.database import in_utc
 
 PAGE = 500

@@ -262,7 +262,7 @@ def export(
       rowmill systems articles opml export --out feeds.opml
     """
     from rowmill_systems.articles.adding import export_opml
-    from rowmill_systems.articles.clock import database_time
+    from rowmill_systems.parts.clock import database_time
 
     found = run(load(database_url), lambda connection: export_opml(connection, database_time(connection)))
     if out is None or str(out) == "-":

@@ -13,7 +13,7 @@ from alembic import op
 
 import rowmill as rm
 from rowmill.systems.revisions import indexes_of
-from rowmill_systems.articles.defaults import current_moment, random_uuid
+from rowmill_systems.parts.defaults import current_moment, random_uuid
 
 MOMENT = sa.DateTime(timezone=True)
 META = sa.table("articles_meta", sa.column("key", sa.String), sa.column("value", sa.Text))

@@ -24,12 +24,12 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from rowmill.web.keyset import UnknownPage
-from rowmill_systems.articles.clock import database_time
 from rowmill_systems.articles.recommend import statements
 from rowmill_systems.articles.recommend.cursor import FeedCursor, Position, decode, remember
 from rowmill_systems.articles.recommend.scoring import FeedCandidate, ReaderTaste, ScoredArticle, score
 from rowmill_systems.articles.recommend.statements import WindowRow
 from rowmill_systems.articles.recommend.variety import REMEMBERED, FeedPlace, arranged, place_of
+from rowmill_systems.parts.clock import database_time
 
 WINDOW = 600
 """Articles that are ranked among each other."""

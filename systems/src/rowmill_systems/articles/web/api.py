@@ -11,7 +11,6 @@ import rowmill as rm
 from rowmill.web.problems import problems
 from rowmill_systems.articles import reads
 from rowmill_systems.articles.articles import Articles
-from rowmill_systems.articles.clock import database_time
 from rowmill_systems.articles.readers import (
     follow_topic,
     interests_of,
@@ -26,6 +25,7 @@ from rowmill_systems.articles.web import schemas
 from rowmill_systems.articles.web.asking import GivenArticles, GivenReader, no_such_article, no_such_source, the_article
 from rowmill_systems.articles.web.shown import sanitised
 from rowmill_systems.articles.web.topics import names_of, taxonomy_of
+from rowmill_systems.parts.clock import database_time
 from rowmill_systems.parts.fields import Health
 
 router = APIRouter()

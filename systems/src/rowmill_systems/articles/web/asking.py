@@ -8,8 +8,8 @@ from fastapi import Depends, HTTPException, Query, Request
 
 from rowmill_systems.articles import reads
 from rowmill_systems.articles.articles import Articles
-from rowmill_systems.articles.clock import database_time
 from rowmill_systems.articles.readers import ME
+from rowmill_systems.parts.clock import database_time
 from rowmill_systems.parts.values import UNSTORABLE
 
 

@@ -11,7 +11,6 @@ from fastapi.responses import HTMLResponse
 
 from rowmill_systems.articles import reads
 from rowmill_systems.articles.articles import Articles
-from rowmill_systems.articles.clock import database_time
 from rowmill_systems.articles.health import health_of
 from rowmill_systems.articles.readers import ME, Interests, interests_of
 from rowmill_systems.articles.recommend.explaining import Reason, explain
@@ -20,6 +19,7 @@ from rowmill_systems.articles.web import api
 from rowmill_systems.articles.web.asking import GivenArticles, the_article, the_source
 from rowmill_systems.articles.web.shown import WITH_IMAGES, site
 from rowmill_systems.articles.web.topics import names_of, taxonomy_of, topic_groups
+from rowmill_systems.parts.clock import database_time
 from rowmill_systems.parts.values import storable
 
 ON_A_PAGE = 50

@@ -11,7 +11,6 @@ from rowmill.web.problems import problems
 from rowmill_systems.articles import reads
 from rowmill_systems.articles.adding import add_address, add_opml, add_source, export_opml
 from rowmill_systems.articles.articles import Articles
-from rowmill_systems.articles.clock import database_time
 from rowmill_systems.articles.managing import (
     SourceChange,
     change_source,
@@ -22,6 +21,7 @@ from rowmill_systems.articles.managing import (
 )
 from rowmill_systems.articles.web import schemas
 from rowmill_systems.articles.web.asking import GivenArticles, the_source
+from rowmill_systems.parts.clock import database_time
 
 router = APIRouter(tags=["sources"])
 NOT_THERE = problems(s404="no such source")

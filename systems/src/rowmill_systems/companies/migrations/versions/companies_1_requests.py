@@ -9,12 +9,12 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from rowmill_systems.companies.clock import now
 from rowmill_systems.companies.migrations.existing import check_existing
 from rowmill_systems.companies.migrations.triggers import drop_triggers, make_triggers
 from rowmill_systems.companies.models import tables_of
 from rowmill_systems.companies.settings import STALE_MINUTES
 from rowmill_systems.companies.temp_ids import normalize_for_temp_id
+from rowmill_systems.parts.clock import now
 
 revision = "companies_1"
 down_revision = None

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
-from rowmill_systems.intake.seam import Progress
 from rowmill_systems.parts.documents.document import Document, Kind
 from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.ocr.choose import OcrName, choose
+from rowmill_systems.parts.documents.process import Progress
 from rowmill_systems.parts.documents.reader import Reader
 
 
