@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from rowmill_systems.intake.commands import ingesting
+from rowmill_systems.parts import local_files
 from systems.tests.intake.harness import FakeAnalyzer, intake_on
 from systems.tests.shell import Shell, address
 from tests.support.waiting import until
@@ -87,7 +88,7 @@ def test_folders_that_can_t_be_looked_into_are_refused(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(os, "scandir", refusing)
     refused: dict[Path, str] = {}
-    assert list(ingesting.all_files([tmp_path], refused)) == []
+    assert list(local_files.all_files([tmp_path], refused)) == []
     assert refused == {closed: "unreadable: Permission denied"}
 
 

@@ -1,11 +1,8 @@
 """`rowmill systems intake ingest`: put many files in, with progress."""
 
 import asyncio
-import errno
 import mimetypes
-import os
-import stat
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -19,8 +16,8 @@ from rowmill.worker import WorkerSettings
 from rowmill_systems.intake.intake import Intake
 from rowmill_systems.intake.models import FieldSuggestion, ProjectFile
 from rowmill_systems.intake.upload import Upload, add
+from rowmill_systems.parts.local_files import all_files, chunks_of, shown, unreadable
 
-CHUNK = 1024 * 1024
 LOOK_SECONDS = 0.3
 OPEN = ("queued", "processing")
 ROWS_AT_ONCE = 10_000
@@ -36,37 +33,6 @@ class IngestedFiles:
     doc_type: str | None
     files: dict[int, Path] = field(default_factory=dict)
     refused: dict[Path, str] = field(default_factory=dict)
-
-
-def all_files(paths: list[Path], refused: dict[Path, str]) -> Iterator[Path]:
-    """Yield files, and those in folders, in order, without hidden ones.
-
-    Notes folders that can't be read in `refused`.
-    """
-
-    def note(error: OSError) -> None:
-        refused[Path(error.filename)] = unreadable(error)
-
-    for path in paths:
-        if not path.is_dir():
-            yield path
-            continue
-        for folder, folders, names in os.walk(path, onerror=note):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            yield from (Path(folder) / name for name in sorted(names) if not name.startswith("."))
-
-
-def unreadable(error: OSError) -> str:
-    return f"unreadable: {error.strerror}"
-
-
-async def chunks_of(path: Path) -> AsyncIterator[bytes]:
-    # Nobody may write to a pipe that lies among the files, and we would wait for that.
-    if not stat.S_ISREG((await asyncio.to_thread(path.stat)).st_mode):
-        raise OSError(errno.EINVAL, "Not a file")
-    with path.open("rb") as file:
-        while chunk := await asyncio.to_thread(file.read, CHUNK):
-            yield chunk
 
 
 async def put_in(intake: Intake, batch: IngestedFiles, paths: list[Path]) -> None:
@@ -104,11 +70,6 @@ async def read_all(intake: Intake, batch: IngestedFiles, settings: WorkerSetting
                     break
                 await asyncio.wait([running], timeout=LOOK_SECONDS)
         await running
-
-
-def shown(path: Path) -> str:
-    """Return a path as text, also if its name is not valid Unicode."""
-    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def batched(numbers: Iterable[int], most: int) -> Iterator[list[int]]:
