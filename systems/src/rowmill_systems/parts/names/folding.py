@@ -32,14 +32,14 @@ def words(name: str) -> tuple[str, ...]:
     return tuple(folded(name).split())
 
 
-def _is_accent(letter: str) -> bool:
+def is_accent(letter: str) -> bool:
     """Marks of the classes in between are vowels, or change the letter: in kana, Devanagari and Thai."""
     mark = unicodedata.combining(letter)
     return mark == 1 or 10 <= mark <= 36 or mark >= 200
 
 
 def _fold(letter: str) -> str:
-    if _is_accent(letter):
+    if is_accent(letter):
         return ""
     match unicodedata.category(letter)[0]:
         case "L" | "N" | "M":

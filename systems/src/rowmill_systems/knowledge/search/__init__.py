@@ -1,0 +1,1 @@
+"""Find passages by meaning and by words."""
