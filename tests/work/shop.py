@@ -110,9 +110,9 @@ class Shop:
         found: rescuing.Rescued = await self.run(lambda connection: rescuing.rescue(connection, sql, step, 1000))
         return found
 
-    async def drain(self, **settings: Any) -> Report:
+    async def drain(self, *, rows: int | None = None, seconds: float | None = None, **settings: Any) -> Report:
         async with asyncio.timeout(SECONDS):
-            return await self.mill.drain(settings=quick(**settings))
+            return await self.mill.drain(rows=rows, seconds=seconds, settings=quick(**settings))
 
     @asynccontextmanager
     async def working(self, **settings: Any) -> AsyncIterator["Working"]:

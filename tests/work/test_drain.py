@@ -3,10 +3,12 @@
 import asyncio
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
 from rowmill import Dead, Lease, Mill, OrderPerKey, Retry, RetryLater, States, TransientError, fixed
+from rowmill.errors import BadRequest
 from rowmill.store.own.schema import own_tables
 from rowmill.worker import Report
 from tests.work.shop import MOMENT, QUICK, SECONDS, TWO_STAGES, WORDS, job_table, quick, shop_on
@@ -66,6 +68,44 @@ async def test_rows_that_are_ready_again_at_once_are_worked_on_again(database_ur
         report = await shop.drain(poll_base=20.0, poll_max=20.0)
 
         assert (report.done, report.again) == (3, 6)
+
+
+async def test_no_more_rows_are_claimed_than_the_drain_may(database_url: str) -> None:
+    async with shop_on(database_url, stages=TWO_STAGES) as shop:
+        for stage in ("first", "second"):
+
+            @shop.jobs.handler(stage=stage, concurrency=4)
+            async def handle(job: Lease[Any]) -> None:
+                await asyncio.sleep(0)
+
+        await shop.put(10)
+        reports = [await shop.drain(rows=7), await shop.drain(rows=7), await shop.drain(rows=7)]
+
+        assert [report.claimed for report in reports] == [7, 7, 6]
+        assert sum(report.done for report in reports) == 10
+        assert not any(report.settled.get("release") for report in reports)
+
+
+async def test_a_drain_ends_when_its_time_is_over(database_url: str) -> None:
+    """What runs finishes, and what has not begun goes back."""
+    async with shop_on(database_url, retry=Retry(attempts=1_000_000, backoff=fixed(0.0))) as shop:
+
+        @shop.jobs.handler(concurrency=2)
+        async def handle(job: Lease[Any]) -> None:
+            await asyncio.sleep(0)
+            raise TransientError
+
+        await shop.put(3)
+        await shop.drain(seconds=0.2)
+
+        assert {row.state for row in (await shop.rows()).values()} <= {"ready", "waiting"}
+
+
+@pytest.mark.parametrize("bound", [{"rows": 0}, {"seconds": 0}, {"seconds": -1.0}])
+async def test_a_drain_of_nothing_is_refused(sqlite_url: str, bound: dict[str, Any]) -> None:
+    async with shop_on(sqlite_url) as shop:
+        with pytest.raises(BadRequest, match=next(iter(bound))):
+            await shop.mill.drain(**bound)
 
 
 async def test_rows_that_wait_are_left(database_url: str) -> None:

@@ -332,23 +332,40 @@ class Mill(Schedules):
         self,
         queues: Sequence[str] | None = None,
         *,
+        rows: int | None = None,
+        seconds: Duration | None = None,
         settings: WorkerSettings | None = None,
         begun: Callable[[Worker], None] | None = None,
     ) -> Report:
-        """Rescue what dead workers left, then work until nothing is ready. Return the report. `begun` is called with
-        the worker, so that it can be stopped early."""
+        """Rescue what dead workers left, then work until nothing is ready. Return the report.
+
+        It ends earlier once it has claimed so many `rows` (a row that is tried again counts again), or after so many
+        `seconds`: then running handlers have the grace period, and rows that have not begun are given back. `begun` is
+        called with the worker, so that it can be stopped early.
+        """
+        most_seconds = in_seconds(seconds)
+        if most_seconds is not None and not most_seconds > 0:
+            raise BadRequest(f"seconds must be more than 0, not {most_seconds:g}")
         async with self.worker(queues, settings=settings) as worker:
             if begun is not None:
                 begun(worker)
-            for queue in self._chosen(queues):
-                for step in queue.steps:
-                    await self._rescue_all(queue, step, settings or self.settings, worker.report)
-            return await worker.drain()
+            timer = None
+            if most_seconds is not None:
+                timer = asyncio.get_running_loop().call_later(most_seconds, worker.stop)
+            try:
+                for queue in self._chosen(queues):
+                    for step in queue.steps:
+                        await self._rescue_all(queue, step, settings or self.settings, worker)
+                return await worker.drain(rows=rows)
+            finally:
+                if timer is not None:
+                    timer.cancel()
 
-    async def _rescue_all(self, queue: Queue[Any], step: Step, settings: WorkerSettings, report: Report) -> None:
-        """Rescue until nothing is left to rescue, second looks included."""
+    async def _rescue_all(self, queue: Queue[Any], step: Step, settings: WorkerSettings, worker: Worker) -> None:
+        """Rescue until nothing is left to rescue, second looks included, or the worker is stopped."""
         look = SecondLook(settings.heartbeat, time.monotonic)
-        while True:
+        report = worker.report
+        while not await worker.stopped_within(look.wait() or 0.0):
             sweep = partial(
                 rescue.rescue, sql=self.store.sql(queue), step=step, most=settings.rescue_most, retry_alone=True,
                 sparing=look.sparing(queue.name, step.name),
@@ -358,17 +375,16 @@ class Mill(Schedules):
             report.rescued += found.returned
             report.buried += found.buried
             notify_dead(queue, found.deaths)
-            wait = look.wait()
-            if wait is not None:
-                await asyncio.sleep(wait)
-            elif not found.returned and not found.buried:
+            if look.wait() is None and not found.returned and not found.buried:
                 return
 
-    def drain_now(self, queues: Sequence[str] | None = None) -> Report:
+    def drain_now(
+        self, queues: Sequence[str] | None = None, *, rows: int | None = None, seconds: Duration | None = None
+    ) -> Report:
         """`drain` for code without an event loop: cron jobs, Dagster ops, Celery tasks. Inside a running loop it raises
         BadRequest: write `await mill.drain()` there."""
         _refuse_in_a_loop("drain_now()", "await mill.drain()")
-        return asyncio.run(self.drain(queues))
+        return asyncio.run(self.drain(queues, rows=rows, seconds=seconds))
 
     def run_blocking(self, work: Callable[[], Coroutine[Any, Any, T]], called: str, instead: str) -> T:
         """Run a coroutine to its end, for code without an event loop: in a loop of its own, or in the one that this

@@ -21,6 +21,7 @@ from rowmill.worker.handler import HandlerRunner
 from rowmill.worker.in_flight import InFlight
 from rowmill.worker.prefetch import Prefetch
 from rowmill.worker.report import Report
+from rowmill.worker.row_allowance import RowAllowance
 from rowmill.worker.row_runner import RowRunner
 from rowmill.worker.settings import WorkerSettings
 from rowmill.worker.settler import Settler
@@ -52,7 +53,9 @@ class StageWorker:
         report: Report,
         events: Events,
         settings: WorkerSettings,
+        allowance: RowAllowance,
     ) -> None:
+        self._allowance = allowance
         self.queue, self.step, self.handler = queue, step, handler
         self._store, self._in_flight, self._settler = store, in_flight, settler
         self._report, self._events, self._settings = report, events, settings
@@ -160,6 +163,10 @@ class StageWorker:
                 self._empty_at = loop.time()
                 await self._until(self._woken, min(self._settings.poll_base * 4, 1.0))
                 continue
+            if self._allowance.used_up:
+                self._empty_at = loop.time()
+                await self._until(self._woken, STALE)
+                continue
             # Without those whose permits are asked for just now: the next claim need not wait for it.
             wanted = self._prefetch.wanted(sum(map(len, self._stores)), self._running * (self.handler.batch or 1))
             if self._admission is not None:
@@ -180,10 +187,16 @@ class StageWorker:
                     within = await self._room(turn, wanted)
                     if within is None:
                         continue
-                    asked, wanted = loop.time(), self._within(within, wanted)
-                    async with self._in_flight.claiming():
-                        leases = await self._store.claim(self.queue, self.step, wanted, within)
-                        weight = self._in_flight.take(leases)
+                    asked, wanted = loop.time(), self._allowance.reserve(self._within(within, wanted))
+                    if not wanted:  # another stage reserved the last rows just now
+                        continue
+                    leases: list[Lease[Any]] = []
+                    try:
+                        async with self._in_flight.claiming():
+                            leases = await self._store.claim(self.queue, self.step, wanted, within)
+                            weight = self._in_flight.take(leases)
+                    finally:
+                        self._allowance.give_back(wanted - len(leases))
                 self._events.back(who="claim")
                 self._claim_most = min(self._claim_most * 2, LARGEST_CLAIM)
             except (StatementTimeout, LockTimeout) as error:  # the database is there

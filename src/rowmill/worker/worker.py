@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from rowmill.model.errors import BadRequest
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.lifecycle import HOLD, RELEASE, StateKind
@@ -23,6 +24,7 @@ from rowmill.worker.in_flight import InFlight
 from rowmill.worker.loop_watch import LoopWatch
 from rowmill.worker.renewer import Renewer
 from rowmill.worker.report import Report
+from rowmill.worker.row_allowance import RowAllowance
 from rowmill.worker.settings import WorkerSettings
 from rowmill.worker.settler import Settler
 from rowmill.worker.stage import StageWorker
@@ -66,6 +68,7 @@ class Worker:
         self._settler = Settler(store, self._in_flight, self.report, self._events, random.random, changed_rows)
         self._settler.on_settled = self._settled
         self._renewer = Renewer(store, self._in_flight, self._events, self._cancel)
+        self._allowance = RowAllowance()
         self._stop = asyncio.Event()
         self._interrupted = False
         self._changed_at = 0.0
@@ -73,7 +76,7 @@ class Worker:
         self.stages = [
             StageWorker(
                 store, part, step, part.handlers[step.name], self._in_flight, self._settler, self.report,
-                self._events, self.settings,
+                self._events, self.settings, self._allowance,
             )
             for queue in queues
             for part in queue.parts or (queue,)
@@ -125,6 +128,15 @@ class Worker:
         """Claim no more, let running handlers finish within the grace period, and release the rest. Idempotent."""
         self._stop.set()
 
+    async def stopped_within(self, seconds: float) -> bool:
+        """Wait for a call of `stop`, for so long at the most. Return whether it has come."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
+        except TimeoutError:
+            return False
+        return True
+
     def _interrupt(self) -> None:
         """Stop because a handler raised KeyboardInterrupt, and raise it again at the end. Raised in a slot, it would
         break out of the event loop with every row still in flight."""
@@ -137,8 +149,13 @@ class Worker:
         """Work until stopped. Raises KeyboardInterrupt at the end if a handler raised it."""
         return await self._run(self._stop.wait)
 
-    async def drain(self) -> Report:
-        """Work until nothing is ready and nothing runs. Rows that wait for a later time stay where they are."""
+    async def drain(self, *, rows: int | None = None) -> Report:
+        """Work until nothing is ready and nothing runs, or so many rows were claimed. Rows that wait for a later time
+        stay where they are."""
+        if rows is not None:
+            if rows < 1:
+                raise BadRequest(f"rows must be 1 or more, not {rows}")
+            self._allowance.bound(rows)
         return await self._run(self._drained)
 
     async def _run(self, until: Callable[[], Awaitable[Any]]) -> Report:
