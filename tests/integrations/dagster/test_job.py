@@ -8,8 +8,9 @@ import pytest
 
 import rowmill as rm
 from rowmill.errors import DatabaseUnreachable, DeclarationError, UnknownQueue
+from rowmill.integrations.counts import in_words, numbers_in
 from rowmill.integrations.dagster import DrainConfig, MillResource, drain_job
-from rowmill.integrations.dagster.job import at_a_time, in_words, numbers_in, plan_drain, run_drain
+from rowmill.integrations.dagster.job import at_a_time, plan_drain, run_drain
 from tests.integrations.dagster.app import SIZES, make_mill, put, states
 
 DRAIN = drain_job(name="drain_parcels", queue="parcel")

@@ -7,7 +7,8 @@ import dagster as dg
 import sqlalchemy as sa
 
 from rowmill.integrations.dagster.deadline import ask, call_in_thread
-from rowmill.integrations.dagster.resource import KEY, as_names, chosen_queues, mill_of
+from rowmill.integrations.dagster.resource import KEY, mill_of
+from rowmill.integrations.mills import as_names, chosen_queues
 from rowmill.mill import Mill
 from rowmill.model.duration import Duration, in_seconds
 from rowmill.operator.activity import oldest_ready

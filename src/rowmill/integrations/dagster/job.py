@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from logging import Logger
 from typing import Any, Protocol
 
 import dagster as dg
 from pydantic import Field
 
+from rowmill.integrations.counts import Counts, counts_of, in_words, numbers_in
 from rowmill.integrations.dagster.deadline import call_in_thread
 from rowmill.integrations.dagster.drain_thread import DrainThread
-from rowmill.integrations.dagster.resource import KEY, as_names, chosen_queues, mill_of
+from rowmill.integrations.dagster.resource import KEY, mill_of
+from rowmill.integrations.mills import as_names, chosen_queues
 from rowmill.mill import Mill
 from rowmill.model.errors import DeclarationError
-from rowmill.worker.report import Report
 
 BATCH_SIZE = 100
 """The batch size for a function of yours, unless the job says otherwise."""
@@ -23,10 +24,7 @@ LOG_SECONDS = 30.0
 AT_A_TIME = "The most rows at a time. A handler never gets more than it declares."
 COUNT_ONLY = "Only count the rows. Change nothing."
 PLANNED = ("ready", "waiting", "running", "dead")
-REPORTED = ("claimed", "done", "again", "dead", "cancelled", "held", "lost", "refused", "rescued", "seconds")
-"""What a run says, of the counts of a queue and of a worker's report."""
-
-Counts = dict[str, int | float]
+"""What a plan says of a queue."""
 
 
 class DrainConfig(dg.Config):
@@ -144,29 +142,3 @@ def at_a_time(mill: Mill, names: Sequence[str] | None, most: int | None) -> Iter
     finally:
         for queue, handlers in zip(queues, declared, strict=True):
             queue.handlers.update(handlers)
-
-
-def counts_of(report: Report) -> Counts:
-    """Return the counts of a drain."""
-    return {name: getattr(report, name) for name in REPORTED}
-
-
-def numbers_in(result: object) -> Counts:
-    """Return the numbers of a mapping or a dataclass, those of mappings in it by `outer.inner`. Texts are left out:
-    they may come from rows."""
-    if is_dataclass(result):
-        result = {field.name: getattr(result, field.name) for field in fields(result)}
-    if isinstance(result, (int, float)):
-        return {"rows": result}
-    found: Counts = {}
-    for name, value in result.items() if isinstance(result, Mapping) else ():
-        if isinstance(value, Mapping):
-            found |= {f"{name}.{inner}": number for inner, number in numbers_in(value).items()}
-        elif isinstance(value, (int, float)):
-            found[str(name)] = value
-    return found
-
-
-def in_words(counts: Counts) -> str:
-    """Return counts as a log line: claimed 12, done 10. Those at zero are left out."""
-    return ", ".join(f"{name} {number:,.6g}" for name, number in counts.items() if number) or "nothing"

@@ -1,13 +1,10 @@
 """The resource through which jobs, sensors and checks get their mill."""
 
-from collections.abc import Sequence
-from pkgutil import resolve_name
-from typing import Any
-
 from dagster import ConfigurableResource
 from pydantic import Field, PrivateAttr
 
-from rowmill.mill import Mill, Queue
+from rowmill.integrations.mills import import_mill
+from rowmill.mill import Mill
 from rowmill.model.errors import DeclarationError
 
 KEY = "mill"
@@ -38,25 +35,6 @@ class MillResource(ConfigurableResource["MillResource"]):
         return self._mill
 
 
-def import_mill(app: str) -> Mill:
-    """Import a mill, or call a function that returns one."""
-    if ":" not in app:
-        raise _not_a_mill(app, "write it as module:name, such as shop:mill")
-    try:
-        found: Any = resolve_name(app)
-    except (ModuleNotFoundError, AttributeError, ValueError) as error:
-        raise _not_a_mill(app, f"it can't be imported: {error}") from error
-    if not isinstance(found, Mill) and callable(found):
-        found = found()
-    if not isinstance(found, Mill):
-        raise _not_a_mill(app, f"it is no Mill but {type(found).__name__}")
-    return found
-
-
-def _not_a_mill(app: str, problem: str) -> DeclarationError:
-    return DeclarationError(app, [problem], "mill")
-
-
 def mill_of(resource: object) -> Mill:
     """Return the mill of a resource, which is a MillResource or a Mill. It creates no SQLite file that is missing: a
     wrong path must not look like an empty queue."""
@@ -67,17 +45,3 @@ def mill_of(resource: object) -> Mill:
         )
     mill.store.may_create = False
     return mill
-
-
-def as_names(queue: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return names of queues as they may be given: one, several, or None for all that have handlers."""
-    if queue is None:
-        return None
-    return (queue,) if isinstance(queue, str) else tuple(queue)
-
-
-def chosen_queues(mill: Mill, names: Sequence[str] | None) -> list[Queue[Any]]:
-    """Return the queues with these names, or all that have handlers. Raises UnknownQueue."""
-    if names is None:
-        return [queue for queue in mill.queues.values() if queue.handlers]
-    return [mill[name] for name in names]

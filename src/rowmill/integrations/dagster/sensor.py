@@ -8,8 +8,9 @@ import dagster as dg
 import sqlalchemy as sa
 
 from rowmill.integrations.dagster.deadline import BoundedCall, ask, is_away, reason
-from rowmill.integrations.dagster.resource import KEY, as_names, chosen_queues, mill_of
+from rowmill.integrations.dagster.resource import KEY, mill_of
 from rowmill.integrations.dagster.schedule import is_enabled
+from rowmill.integrations.mills import as_names, chosen_queues
 from rowmill.mill import Mill
 from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.errors import DeclarationError
