@@ -9,9 +9,10 @@ import typer
 
 from rowmill.cli import process
 from rowmill.cli.app import given_url
+from rowmill.cli.choosing import ask_to_change
 from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.logs import LogFormat, start_log
-from rowmill.cli.options import JsonOption, UrlOption
+from rowmill.cli.options import JsonOption, UrlOption, YesOption
 from rowmill.cli.output import clock, close_stdout, emit, progress, say, table
 from rowmill.cli.process import StopSignals, run_loop
 from rowmill.cli.supervisor import Supervisor, worker_command
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Exit", "FormatOption", "GraceOption", "HostOption", "JsonOption", "LevelOption", "LifelineOption", "LogFormat",
-    "NameOption", "PortOption", "ProcessesOption", "StopSignals", "UrlOption", "UsageError", "clock", "close_stdout",
-    "emit", "given_url", "migrate", "prepare", "progress", "run_loop", "say", "serve", "settings_from", "settings_of",
-    "start_log", "table", "work",
+    "NameOption", "PortOption", "ProcessesOption", "StopSignals", "UrlOption", "UsageError", "YesOption",
+    "ask_to_change", "clock", "close_stdout", "emit", "given_url", "migrate", "prepare", "progress", "run_loop", "say",
+    "serve", "settings_from", "settings_of", "start_log", "table", "work",
 ]  # fmt: skip
 
 S = TypeVar("S", bound="BaseSettings")
