@@ -1,4 +1,4 @@
-"""Counts, list, why, requeue and cancel from Python: awaited, and from code without an event loop."""
+"""Counts, list, why, requeue, cancel and prune from Python: awaited, and from code without an event loop."""
 
 import asyncio
 import threading
@@ -103,6 +103,18 @@ async def test_rows_are_requeued_by_a_filter(database_url: str) -> None:
         assert await shop.jobs.requeue(state="done", limit=0) == 0
         assert await shop.jobs.requeue(1, 3) == 2
         assert (await shop.jobs.counts()).ready == 4
+
+
+async def test_finished_rows_are_pruned_by_age_and_state(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        await worked(shop)
+        assert await shop.jobs.prune(rm.hours(1)) == 0, "none is as old"
+        assert await shop.jobs.prune(0, state="dead", limit=1) == 1
+        assert await shop.jobs.prune(timedelta(0)) == 1, "dead rows are pruned if they are named"
+        assert [(row.key, row.state) for row in await shop.jobs.list()] == [("3", "waiting"), ("4", "dead")]
+        assert await shop.jobs.prune(0, 3, 4) == 1, "a row that is not finished stays"
+        with pytest.raises(rm.errors.BadRequest, match="an age can't be negative"):
+            await shop.jobs.prune(-1)
 
 
 async def test_rows_that_wait_are_cancelled(database_url: str) -> None:
@@ -231,6 +243,7 @@ def test_each_works_without_an_event_loop(database_url: str) -> None:
     assert jobs.why_sync(2).reason == "dead"
     assert jobs.requeue_sync(error_code="broken") == 1
     assert jobs.cancel_sync(2) == 1
+    assert jobs.prune_sync(0, state="done") == 1
 
 
 SYNC: list[tuple[Callable[[rm.Queue[Any]], Any], str]] = [
@@ -239,6 +252,7 @@ SYNC: list[tuple[Callable[[rm.Queue[Any]], Any], str]] = [
     (lambda jobs: jobs.why_sync(1), r"await queue\.why\(key\)"),
     (lambda jobs: jobs.requeue_sync(1), r"await queue\.requeue\(\.\.\.\)"),
     (lambda jobs: jobs.cancel_sync(1), r"await queue\.cancel\(\.\.\.\)"),
+    (lambda jobs: jobs.prune_sync(0), r"await queue\.prune\(\.\.\.\)"),
     (lambda jobs: jobs.mill.drain_now(), r"await mill\.drain\(\)"),
 ]
 

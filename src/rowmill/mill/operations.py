@@ -1,4 +1,4 @@
-"""The operations of a queue for people and dashboards, from Python: counts, list, why, requeue, cancel."""
+"""The operations of a queue for people and dashboards, from Python: counts, list, why, requeue, cancel, prune."""
 
 import builtins
 import json
@@ -14,6 +14,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.option_names import check_options
@@ -145,6 +146,33 @@ class QueueOperations(QueueModel[R], Generic[R]):
         """`cancel` for code without an event loop."""
         work = partial(self.cancel, *keys, limit=limit, **which)
         return self.mill.run_blocking(work, "cancel_sync()", "await queue.cancel(...)")
+
+    async def prune(
+        self, older_than: Duration, *keys: Any, limit: int | None = None, **which: Unpack[RowFilter]
+    ) -> int:
+        """Delete rows that finished at least `older_than` (seconds or a `timedelta`) ago. Return how many.
+
+        Done and cancelled rows, unless the filter has a `state` or you name keys. They go in small batches, each in a
+        transaction of its own; a row that is locked, or that another table refers to, stays. A row without a
+        `finished_at` ages by `updated_at`, or else by `created_at`.
+
+        await articles.prune(rm.days(7))
+        await articles.prune(rm.days(30), state="dead")
+        """
+        from rowmill.operator.change import prune
+
+        wanted = self._filter("prune()", keys, which, limit, "older_than")
+        if not wanted.states and not wanted.keys:
+            wanted = replace(wanted, states=(StateKind.DONE.value, StateKind.CANCELLED.value))
+        age = timedelta(seconds=in_seconds(older_than))
+        async with self.mill.opened() as store:
+            with reachable(self.mill.url):
+                return (await prune(store, self, wanted, age, most=limit)).rows
+
+    def prune_sync(self, older_than: Duration, *keys: Any, limit: int | None = None, **which: Unpack[RowFilter]) -> int:
+        """`prune` for code without an event loop."""
+        work = partial(self.prune, older_than, *keys, limit=limit, **which)
+        return self.mill.run_blocking(work, "prune_sync()", "await queue.prune(...)")
 
     async def list(self, *keys: Any, limit: int = FIRST_ROWS, **which: Unpack[RowFilter]) -> "builtins.list[RowView]":
         """Return the progress of rows in the order of their keys, `limit` at the most.
