@@ -50,6 +50,30 @@ async def test_the_history_tells_what_runs_found_and_did(house: Warehouse) -> No
     assert first.started_at <= second.ended_at
 
 
+async def test_open_findings_are_listed_in_pages_until_they_are_resolved(house: Warehouse) -> None:
+    await house.put([1, 2])
+    house.vectors.keys = {99}
+    documents = house.declare(correct={LOST: house.reprocess})
+    await documents.run()
+    assert await documents.findings() == [], "a plan records nothing"
+
+    await documents.run(execute=True)
+    listed = await documents.findings()
+    assert [(one.kind, one.key, one.corrections) for one in listed] == [
+        (LOST, "1", 1),
+        (LOST, "2", 1),
+        (ORPHAN, "99", 0),
+    ]
+    assert all(one.found_at is not None and one.seen_at is not None for one in listed)
+    assert [one.corrected_at is None for one in listed] == [False, False, True]
+    assert await documents.findings(LOST, limit=1) == listed[:1]
+    assert await documents.findings(after=(LOST, "1")) == listed[1:]
+
+    house.vectors.keys = {1, 2}
+    await documents.run(execute=True)
+    assert await documents.findings() == []
+
+
 async def test_one_run_at_a_time(house: Warehouse) -> None:
     await house.put([1])
     begun, go = asyncio.Event(), asyncio.Event()

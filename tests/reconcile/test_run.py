@@ -32,6 +32,20 @@ async def test_a_plan_finds_everything_and_writes_nothing(house: Warehouse) -> N
     assert await house.declare().history() == []
 
 
+async def test_a_plan_of_some_rules_reads_what_they_need(house: Warehouse) -> None:
+    await house.put([1])
+    await house.put([20], "PROCESSING")
+    house.vectors.fails_after = 0
+    documents = house.declare(correct={LOST: house.reprocess})
+
+    report = await documents.run(only=[STUCK])
+    assert (report.counts, report.observed, report.unreadable) == ({STUCK: 1}, {"documents": 2}, [])
+    with pytest.raises(rm.errors.BadRequest, match=f"has no rule odd. It has: {LOST}, {ORPHAN}, {STUCK}"):
+        await documents.run(only=[STUCK, "odd"])
+    with pytest.raises(rm.errors.BadRequest, match="is for plans"):
+        await documents.run(execute=True, only=[STUCK])
+
+
 async def test_a_second_run_finds_nothing_new_to_do(house: Warehouse) -> None:
     await house.put(range(1, 6))
     house.vectors.keys = {1, 2, 3, 99}

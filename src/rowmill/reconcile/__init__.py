@@ -2,6 +2,7 @@
 
 from rowmill.reconcile.correct import Correction, requeue
 from rowmill.reconcile.files import files
+from rowmill.reconcile.findings import RecordedFinding
 from rowmill.reconcile.inventory import Inventory, inventory
 from rowmill.reconcile.item import END
 from rowmill.reconcile.merge import UnreadableInventory
@@ -9,6 +10,7 @@ from rowmill.reconcile.reconciliation import Reconciliation
 from rowmill.reconcile.report import Finding, Reconciled
 from rowmill.reconcile.rows import rows
 from rowmill.reconcile.rules import Rule, differs, missing, stale
+from rowmill.reconcile.runs import RunView
 
 __all__ = [
     "END",
@@ -17,7 +19,9 @@ __all__ = [
     "Inventory",
     "Reconciled",
     "Reconciliation",
+    "RecordedFinding",
     "Rule",
+    "RunView",
     "UnreadableInventory",
     "differs",
     "files",

@@ -1,12 +1,12 @@
 """A reconciliation as it is declared. All problems of a declaration are reported at once."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from rowmill.model.duration import DurationField
-from rowmill.model.errors import DeclarationError
+from rowmill.model.errors import BadRequest, DeclarationError
 from rowmill.reconcile.correct import Corrections
 from rowmill.reconcile.inventory import Inventory
 from rowmill.reconcile.rules import Differs, Missing, Rule, RunClock, Stale
@@ -38,6 +38,19 @@ class ReconciliationSpec:
 
     def clock(self, now: datetime) -> RunClock:
         return RunClock(now, timedelta(seconds=self.grace), self.inventories)
+
+    def only(self, kinds: Collection[str]) -> "ReconciliationSpec":
+        """Return a declaration of these rules alone, and of the inventories that they name."""
+        rules = tuple(rule for rule in self.rules if rule.kind in kinds)
+        if unknown := sorted(set(kinds) - {rule.kind for rule in rules}):
+            known = ", ".join(rule.kind for rule in self.rules)
+            raise BadRequest(f"reconciliation {self.name} has no rule {', '.join(unknown)}. It has: {known}")
+        named = {name for rule in rules for name in rule.involved}
+        correct = self.correct
+        if isinstance(correct, Mapping):
+            correct = {kind: each for kind, each in correct.items() if kind in kinds}
+        inventories = {name: each for name, each in self.inventories.items() if name in named}
+        return replace(self, inventories=inventories, rules=rules, correct=correct)
 
     def check(self) -> None:
         problems = [

@@ -101,6 +101,40 @@ def keep_open(connection: Connection, name: str, run: int, kind: str, keys: Sequ
     return connection.execute(kept).rowcount
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedFinding:
+    """A finding that is open: a run found it, and none since has found it resolved."""
+
+    kind: str
+    key: str
+    """The key as text."""
+    found_at: datetime | None
+    seen_at: datetime | None
+    corrected_at: datetime | None
+    """When it was corrected last; None: not yet, or it is only reported."""
+    corrections: int
+
+
+# served by: the unique index on open findings
+def recorded(
+    connection: Connection, name: str, kind: str | None, after: Name | None, limit: int
+) -> list[RecordedFinding]:
+    """Return open findings, ordered by kind and key, from a position on."""
+    own = own_tables(connection.dialect.name).finding
+    wanted = sa.select(own).where(own.c.reconciliation == name, own.c.closed_at.is_(None))
+    if kind is not None:
+        wanted = wanted.where(own.c.kind == kind)
+    if after is not None:
+        wanted = wanted.where(sa.tuple_(own.c.kind, own.c.key) > sa.tuple_(*map(sa.literal, after)))
+    return [
+        RecordedFinding(
+            row.kind, row.key, as_moment(row.found_at), as_moment(row.seen_at), as_moment(row.corrected_at),
+            row.corrections,
+        )
+        for row in connection.execute(wanted.order_by(own.c.kind, own.c.key).limit(limit))
+    ]  # fmt: skip
+
+
 # served by: the primary key
 def mark_corrected(connection: Connection, ids: Sequence[int]) -> None:
     own, dialect = own_tables(connection.dialect.name).finding, connection.dialect.name
