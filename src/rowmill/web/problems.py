@@ -15,6 +15,7 @@ from starlette.types import Scope
 import rowmill as rm
 from rowmill.web.headers import HEADERS
 from rowmill.web.keyset import UnknownPage
+from rowmill.web.site import Site, to_login
 
 
 class Problem(BaseModel):
@@ -48,12 +49,14 @@ def problems(**why: str) -> dict[int | str, dict[str, Any]]:
 
 TITLES = {
     400: "That request can't be read",
+    401: "Log in first",
     403: "Not allowed",
     404: "Page not found",
     405: "Not allowed here",
     409: "It changed meanwhile",
     413: "Too large",
     422: "That can't be done",
+    429: "Too many tries",
     500: "Something went wrong",
     503: "Not available right now",
 }
@@ -82,10 +85,15 @@ def answer_with_problems(app: FastAPI, status: Mapping[type[rm.errors.WorkError]
 def problem_response(
     scope: Scope, code: int, problem: Mapping[str, Any], headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return a problem as a page if a browser asks and the application has a site, otherwise as JSON."""
-    site = getattr(scope["app"].state, "site", None) if "app" in scope else None
+    """Return a problem as a page if a browser asks and the application has a site, otherwise as JSON. Who has to log in
+    first is sent to the page for that, if there is one."""
+    site: Site | None = getattr(scope["app"].state, "site", None) if "app" in scope else None
+    if not wants_page(Headers(scope=scope)):
+        site = None
     answer: Response
-    if site is not None and wants_page(Headers(scope=scope)):
+    if site is not None and site.login is not None and code == 401:
+        answer = to_login(Request(scope), site.login)
+    elif site is not None:
         message = str(problem["message"])
         if code in PLAIN and message == HTTPStatus(code).phrase:
             message = PLAIN[code]

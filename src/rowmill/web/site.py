@@ -24,21 +24,46 @@ from starlette.types import Scope
 
 from rowmill.web import api_docs, shown
 from rowmill.web.headers import HEADERS
+from rowmill.web.login.roles import RankedRole
 from rowmill.web.prefix import ForwardedPrefix
 
 COMMON = Path(str(files(__package__)))
 SIBLINGS = "rowmill.siblings"
 """Where the scope of a request names the applications that are mounted side by side."""
+SIGNED_IN = "rowmill.signed_in"
+"""Where the scope of a request names who is logged in."""
 FOREVER = "public, max-age=31536000, immutable"
 
 
 @dataclass(frozen=True, slots=True)
+class SignedIn:
+    """Who is logged in. Pages show the name, with a link to `page` if there is one, and a button that posts to
+    `logout`."""
+
+    name: str
+    role: RankedRole
+    page: str | None = None
+    logout: str = "/logout"
+
+    def shown_on(self, request: Request) -> None:
+        """Have the pages that answer this request show it."""
+        request.scope[SIGNED_IN] = self
+
+
+@dataclass(frozen=True, slots=True)
 class NavLink:
-    """A page in the navigation. `path` is relative to the application; `within` names paths that belong to it too."""
+    """A page in the navigation. `path` is relative to the application; `within` names paths that belong to it too.
+
+    With `needs`, only who is logged in with that role, or a higher one, sees the link.
+    """
 
     label: str
     path: str
     within: Sequence[str] = ()
+    needs: RankedRole | None = None
+
+    def is_for(self, signed_in: SignedIn | None) -> bool:
+        return self.needs is None or (signed_in is not None and signed_in.role.may(self.needs))
 
     def is_current(self, path: str) -> bool:
         if path == self.path:
@@ -51,13 +76,20 @@ class Site:
     """Renders the templates of a package, and of this one under `rowmill/`. They escape whatever they are given.
 
     The package has a folder `templates`, and may have a folder `static`, which is served at /static. `filters` are
-    added to those of Jinja2 and of `rowmill.web.shown`.
+    added to those of Jinja2 and of `rowmill.web.shown`. With `login`, the path of a page, a browser that asks for
+    something without a login (401) is sent there.
     """
 
     def __init__(
-        self, title: str, package: str, *, pages: Sequence[NavLink] = (), **filters: Callable[..., Any]
+        self,
+        title: str,
+        package: str,
+        *,
+        pages: Sequence[NavLink] = (),
+        login: str | None = None,
+        **filters: Callable[..., Any],
     ) -> None:
-        self.title, self.pages = title, tuple(pages)
+        self.title, self.pages, self.login = title, tuple(pages), login
         home = Path(str(files(package)))
         self._static = home / "static"
         own, common = FileSystemLoader(home / "templates"), FileSystemLoader(COMMON / "templates")
@@ -89,7 +121,10 @@ class Site:
 
     def page(self, template: str, request: Request, *, code: int = 200, **values: Any) -> HTMLResponse:
         """Render a template. `problem`, if given, is shown above the page as the reason why something was not done."""
-        values = {"problem": None, "siblings": request.scope.get(SIBLINGS, ())} | values
+        signed_in: SignedIn | None = request.scope.get(SIGNED_IN)
+        links = [link for link in self.pages if link.is_for(signed_in)]
+        usual = {"problem": None, "siblings": request.scope.get(SIBLINGS, ()), "signed_in": signed_in, "links": links}
+        values = usual | values
         text = self._templates.get_template(template).render(request=request, **values)
         return HTMLResponse(text, code, {**HEADERS, "cache-control": "private, no-cache"})
 
@@ -122,6 +157,21 @@ class CachedFiles(StaticFiles):
 def see_other(request: Request, path: str) -> RedirectResponse:
     """Send a browser to a page of the application after a form. A reload of that page sends nothing again."""
     return RedirectResponse(f"{root_of(request)}{path}", 303)
+
+
+def local_path(text: str, otherwise: str = "/") -> str:
+    """Return the text if it is the path of a page of this server, so that a link can't lead elsewhere."""
+    is_local = text.startswith("/") and not text.startswith("//") and text.isprintable() and "\\" not in text
+    return text if is_local else otherwise
+
+
+def to_login(request: Request, path: str) -> Response:
+    """Send a browser to the page for logging in, which then leads back to the page that was asked for."""
+    if "hx-request" in request.headers:  # a part of a page: the whole page has to go
+        return Response(None, 401, {"hx-redirect": f"{root_of(request)}{path}"})
+    here = request.scope["path"].removeprefix(root_of(request))
+    asked = {"next": f"{here}?{request.url.query}".rstrip("?")} if request.method == "GET" and here != "/" else {}
+    return see_other(request, f"{path}{_query(asked)}")
 
 
 def root_of(request: Request) -> str:
