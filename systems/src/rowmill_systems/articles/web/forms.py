@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 import rowmill as rm
 from rowmill.web.problems import reason
-from rowmill.web.site import see_other
+from rowmill.web.site import local_path, see_other
 from rowmill_systems.articles import reads
 from rowmill_systems.articles.adding import add_address, add_opml
 from rowmill_systems.articles.feeds.opml import MOST_BYTES
@@ -40,8 +40,7 @@ Written = Annotated[str, Form(max_length=4000)]
 
 def back_to(request: Request, path: str, otherwise: str = "/") -> Response:
     """Send the browser back to the page of this application that it came from."""
-    here = path.startswith("/") and not path.startswith("//") and path.isprintable() and "\\" not in path
-    return see_other(request, path if here else otherwise)
+    return see_other(request, local_path(path, otherwise))
 
 
 @router.post("/read/{article_id}/mark")
