@@ -1,0 +1,1 @@
+"""`rowmill systems knowledge …`"""
