@@ -127,13 +127,82 @@ for (const [kind, over] of [["dragover", true], ["dragleave", false], ["drop", f
   document.addEventListener(kind, (event) => event.target.closest?.(".drop")?.classList.toggle("over", over));
 }
 
+// Files are sent one after another, each with its progress. One that was taken appears in the list of the page.
+function send(form, file, bar) {
+  const body = new FormData(form);
+  body.delete("file");
+  body.append("file", file);
+  return new Promise((resolve) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", form.dataset.upload || form.action);
+    request.setRequestHeader("accept", "application/json");
+    request.upload.onprogress = (event) => { bar.value = event.loaded / (event.total || 1); };
+    request.onload = () => {
+      let problem = {};
+      try { problem = JSON.parse(request.responseText); } catch { /* not of ours */ }
+      resolve(request.status < 300 ? null : problem.message ?? `refused (${request.status})`);
+    };
+    request.onerror = () => resolve("the server does not answer");
+    request.send(body);
+  });
+}
+
+function listed(list, file) {
+  const item = document.createElement("li");
+  item.innerHTML = "<span></span><progress max='1' value='0'></progress>";
+  item.firstChild.textContent = file.name;
+  list.append(item);
+  return item;
+}
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target.closest("form[data-upload]");
+  if (!form) return;
+  event.preventDefault();
+  const [input, list, button] = ["input[type=file]", "[data-uploads]", "button"].map((each) => form.querySelector(each));
+  list.replaceChildren();
+  const waiting = [...input.files].map((file) => [file, listed(list, file)]);
+  button.disabled = true;
+  let taken = 0;
+  for (const [file, item] of waiting) {
+    const problem = await send(form, file, item.lastChild);
+    if (problem) {
+      item.lastChild.remove();
+      item.firstChild.textContent = `${file.name}: ${problem}`;
+      item.className = "error";
+    } else {
+      taken += 1;
+      item.remove();
+    }
+    await refresh();
+  }
+  button.disabled = false;
+  if (taken) say(`${taken} uploaded`);
+  form.reset();
+  input.dispatchEvent(new Event("change", { bubbles: true }));
+});
+
+// What is to be repeated before something is destroyed: the browser says if it is not the same.
+document.addEventListener("input", (event) => {
+  const word = event.target.dataset.repeat;
+  if (word !== undefined) event.target.setCustomValidity(event.target.value.trim() === word ? "" : `Type ${word}`);
+});
+
 // --- Dialogs ---------------------------------------------------------------------------------------------------------
 
 document.addEventListener("click", (event) => {
   const opener = event.target.closest("[data-dialog]");
   if (opener) document.getElementById(opener.dataset.dialog)?.showModal();
-  if (event.target.closest("[data-close]")) event.target.closest("dialog")?.close();
+  const closer = event.target.closest("[data-close]");
+  if (closer) event.target.closest("dialog")?.close();
   if (event.target.matches("dialog")) event.target.close();
+  if (opener || closer) event.preventDefault();
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== " " || !event.target.matches("a[role=button]")) return;
+  event.preventDefault();
+  event.target.click();
 });
 
 // --- Keys ------------------------------------------------------------------------------------------------------------
