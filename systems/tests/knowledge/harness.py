@@ -1,7 +1,8 @@
 """Knowledge on a database, a folder, a file of vectors, and a model that needs no files."""
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+import inspect
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,55 @@ from rowmill_systems.knowledge.models import Chunk, KbDocument, KnowledgeBase, O
 from rowmill_systems.knowledge.names import collection_of, owner_of
 from rowmill_systems.knowledge.settings import KnowledgeSettings
 from rowmill_systems.knowledge.uploading import upload
+from rowmill_systems.parts.documents.document import Document, Kind, Line, Page
+from rowmill_systems.parts.documents.limits import DocumentLimits
+from rowmill_systems.parts.documents.process import Progress
+from rowmill_systems.parts.documents.readers import Readers
 from rowmill_systems.parts.embeddings.port import Vectors, normalised
 
 PAPER = b"# Cranes\n\nA crane lifts heavy loads.\n\n# Whales\n\nA whale is a mammal of the sea.\n"
+
+
+class PlainReaders(Readers):
+    """Reads plain text in this process. The real one takes a second to start."""
+
+    def __init__(self) -> None:
+        super().__init__(1, DocumentLimits(), "off")
+        self.reads: list[str] = []
+        self.failure: Exception | None = None
+
+    async def read(
+        self, file_bytes: bytes, *, filename: str, media_type: str | None, progress: Progress | None = None
+    ) -> Document:
+        self.reads.append(filename)
+        if self.failure is not None:
+            raise self.failure
+        if progress is not None:
+            progress(1, 1)
+        page = Page(1, tuple(map(Line, file_bytes.decode().splitlines())))
+        return Document(Kind.TEXT, "text/plain", (page,), "en")
+
+
+class Interposed:
+    """A store or a model. `before` is called with the name of each method that is called, and may raise."""
+
+    def __init__(self, inner: Any, before: Callable[[str], object]) -> None:
+        self._inner, self._before = inner, before
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if not callable(found):
+            return found
+
+        async def call(*given: Any, **options: Any) -> Any:
+            self._before(name)
+            return await found(*given, **options)
+
+        def iterate(*given: Any, **options: Any) -> Any:
+            self._before(name)
+            return found(*given, **options)
+
+        return call if inspect.iscoroutinefunction(found) else iterate
 
 
 class HashEmbedder:
@@ -42,7 +89,8 @@ class HashEmbedder:
 
 
 def settings_for(url: str, folder: Path, **more: Any) -> KnowledgeSettings:
-    usual = {"storage": str(folder / "files"), "vectors": str(folder / "vectors.db"), "ocr": "off"}
+    stores = {"storage": str(folder / "files"), "vectors": str(folder / "vectors.db")}
+    usual = {**stores, "ocr": "off", "password_cost": 1}
     return KnowledgeSettings(**{"database_url": url, **usual} | more)
 
 
@@ -54,13 +102,14 @@ async def knowledge_on(
     storage: Any = None,
     vectors: Any = None,
     embedder: Any = None,
+    readers: Readers | None = None,
     **settings: Any,
 ) -> AsyncIterator[Knowledge]:
-    """Open a system on a database that has the tables."""
+    """Open a system on a database that has the tables. It reads plain text, unless it gets other `readers`."""
     made = Knowledge(
         settings_for(url, folder, **settings), storage=storage, vectors=vectors, embedder=embedder or HashEmbedder()
     )
-    made.mill.settings = QUICK
+    made.mill.settings, made.readers = QUICK, readers or PlainReaders()
     async with made.opened():
         yield made
 

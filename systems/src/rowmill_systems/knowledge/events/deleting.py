@@ -9,7 +9,7 @@ import rowmill as rm
 from rowmill_systems.knowledge.errors import StoreDisagrees
 from rowmill_systems.knowledge.events.failing import note_error
 from rowmill_systems.knowledge.events.fencing import check_lease
-from rowmill_systems.knowledge.events.outcomes import FREE, aggregate_of, outcome_of
+from rowmill_systems.knowledge.events.outcomes import aggregate_of, outcome_of
 from rowmill_systems.knowledge.logs import log_event
 from rowmill_systems.knowledge.models import HIDDEN, DocumentStatus, KbDocument
 from rowmill_systems.knowledge.names import collection_of
@@ -35,14 +35,12 @@ async def delete_document(knowledge: "Knowledge", event: rm.outbox.Event) -> Non
         await remove_from_stores(knowledge, document)
         async with event.settling() as session:
             await (await session.connection()).run_sync(lambda c: archive_document(c, document_id))
-    except (rm.errors.LeaseLost, *FREE):
+    except rm.errors.LeaseLost:
         raise
     except Exception as error:
         failure = outcome_of(error)
-        async with event.settling(failure) as session:
-            connection = await session.connection()
-            await connection.run_sync(lambda c: note_error(c, document_id, failure, retry_count=event.attempt))
-        return
+        await knowledge.mill.run(lambda c: note_error(c, document_id, failure, retry_count=event.attempt))
+        raise
     log_event("document.deleted", document_id=document_id)
 
 

@@ -4,8 +4,10 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import rowmill as rm
+from rowmill_systems.knowledge.errors import ModelDiffers
 from rowmill_systems.knowledge.events.deleting import delete_document
 from rowmill_systems.knowledge.events.deleting_kb import delete_kb
+from rowmill_systems.knowledge.events.failing import declare_sweep
 from rowmill_systems.knowledge.events.outcomes import FREE, outcome_of
 from rowmill_systems.knowledge.events.processing import process_document
 from rowmill_systems.knowledge.events.reembedding import reembed_kb
@@ -31,13 +33,19 @@ async def dispatch_event(knowledge: "Knowledge", event: rm.outbox.Event) -> rm.O
         return await HANDLERS[event.type](knowledge, event)
     except (rm.errors.LeaseLost, *FREE):
         raise
-    except Exception as error:
+    except ModelDiffers as error:
         return outcome_of(error)
+    except Exception as error:
+        failure = outcome_of(error)
+        # The cause, for the traceback in the history of the event.
+        raise rm.TransientError(failure.message, code=failure.code) from error
 
 
 def handle(knowledge: "Knowledge") -> None:
-    """Register the handler of all types."""
+    """Register the handler of all types, and the schedule that follows up on dead events."""
 
     @knowledge.outbox.on(*EVENT_TYPES)
     async def handle_event(event: rm.outbox.Event) -> rm.Outcome | None:
         return await dispatch_event(knowledge, event)
+
+    declare_sweep(knowledge.mill)

@@ -1,16 +1,19 @@
 """What a failed run leaves on its document."""
 
+import logging
 from uuid import UUID
 
 import sqlalchemy as sa
 
 import rowmill as rm
+from rowmill_systems.knowledge.logs import log_event
 from rowmill_systems.knowledge.models import DocumentStatus, KbDocument, OutboxEvent
 from rowmill_systems.knowledge.rows import change_document, lock_document
 from rowmill_systems.knowledge.search.chunk_rows import delete_chunks
 from rowmill_systems.knowledge.settings import LAST_ERROR_LENGTH
 from rowmill_systems.parts.clock import now
 
+SCHEDULE = "fail documents of dead events"
 IN_HAND = (DocumentStatus.PENDING, DocumentStatus.PROCESSING)
 
 
@@ -34,6 +37,16 @@ def fail_document(connection: sa.Connection, document: KbDocument, failure: rm.R
         connection, document.id, failure, status=DocumentStatus.FAILED, stage=None, retry_count=attempts,
         processed_at=now(connection.dialect.name),
     )  # fmt: skip
+
+
+def declare_sweep(mill: rm.Mill) -> None:
+    """Have workers look for such documents once a minute."""
+
+    @mill.every(SCHEDULE, rm.minutes(1))
+    async def fail_documents(tick: rm.schedules.Tick) -> None:
+        failed = await mill.run(fail_documents_of_dead_events)
+        if failed:
+            log_event("documents.failed", level=logging.WARNING, documents=failed)
 
 
 # served by: ix_documents_unfinished, the primary keys

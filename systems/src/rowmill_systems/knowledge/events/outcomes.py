@@ -22,8 +22,8 @@ def aggregate_of(event: rm.outbox.Event) -> UUID:
 
 
 def outcome_of(error: Exception) -> rm.RetryLater:
-    """Return the outcome of a failed attempt. Errors that are not of our making may quote what they choked on: of
-    them, the name alone is kept."""
+    """Return the outcome of a failed attempt. It is logged if the event dies. Errors that are not of our making may
+    quote what they choked on: of them, the name alone is kept."""
     if isinstance(error, ModelDiffers):
         return rm.RetryLater(MODEL_WAIT, error.code, str(error), count_attempt=False)
     if isinstance(error, rm.errors.WorkError):

@@ -17,15 +17,15 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill_systems.knowledge.errors import EventSuperseded, ModelDiffers, NothingToRead, StoreDisagrees
-from rowmill_systems.knowledge.events.beginning import READING, DocumentRun, begin_run
+from rowmill_systems.knowledge.events.beginning import DocumentRun, begin_run
 from rowmill_systems.knowledge.events.embedding_chunks import embed_chunks
 from rowmill_systems.knowledge.events.failing import fail_document, note_error
 from rowmill_systems.knowledge.events.outcomes import FREE, aggregate_of, outcome_of
 from rowmill_systems.knowledge.events.reading_chunks import read_chunks
 from rowmill_systems.knowledge.logs import log_event
-from rowmill_systems.knowledge.models import DocumentStatus, KbDocument
+from rowmill_systems.knowledge.models import DocumentStatus
 from rowmill_systems.knowledge.names import collection_of
-from rowmill_systems.knowledge.rows import change_document, lock_document
+from rowmill_systems.knowledge.rows import change_document
 from rowmill_systems.knowledge.search.chunk_rows import delete_chunks
 from rowmill_systems.parts.clock import now
 from rowmill_systems.parts.documents.errors import DocumentAnalysisError
@@ -62,7 +62,7 @@ async def process_document(knowledge: "Knowledge", event: rm.outbox.Event) -> rm
     except rm.errors.LeaseLost:
         raise
     except Exception as error:
-        await settle_failure(knowledge, begun, error)
+        await handle_failure(knowledge, begun, error)
     return None
 
 
@@ -134,21 +134,24 @@ async def remove_written(knowledge: "Knowledge", run: DocumentRun) -> None:
         await knowledge.vectors.delete(collection_of(run.fence.kb_id), run.document.id, generation=run.fence.generation)
 
 
-async def settle_failure(knowledge: "Knowledge", run: DocumentRun, error: Exception) -> None:
-    """Write a failure to the document and to its event, in one transaction. Raises `error` if it costs no attempt."""
-    failure, event = outcome_of(error), run.fence.event
-    if isinstance(error, FREE) or not failure.count_attempt:
-        await knowledge.mill.run(partial(_write_failure, run=run, failure=failure, gives_up=False, attempts=0))
-        raise error
-    is_permanent = is_fault_of_document(error)
-    gives_up = is_permanent or event.last_attempt
-    if gives_up and not run.published:
-        await remove_unpublished(knowledge, run, insist=is_permanent)
-    async with event.settling(rm.Done() if is_permanent else failure) as session:
-        write = partial(_write_failure, run=run, failure=failure, gives_up=gives_up, attempts=event.attempt)
-        await (await session.connection()).run_sync(write)
-    name = "document.failed" if gives_up else "document.retried"
-    log_event(name, document_id=run.document.id, code=failure.code, attempt=event.attempt)
+async def handle_failure(knowledge: "Knowledge", run: DocumentRun, error: Exception) -> None:
+    """Write to the document how its run failed. Raises `error` if it is a failure of the event as well."""
+    event, document_id = run.fence.event, run.document.id
+    failure = outcome_of(error)
+    if is_fault_of_document(error):
+        await remove_unpublished(knowledge, run)
+        async with event.settling() as session:
+            write = partial(write_failure, run=run, failure=failure, gives_up=True)
+            await (await session.connection()).run_sync(write)
+        log_event("document.failed", document_id=document_id, code=failure.code)
+        return
+    gives_up = event.last_attempt and failure.count_attempt and not isinstance(error, FREE)
+    if gives_up:
+        with suppress(Exception):
+            await remove_unpublished(knowledge, run)
+    with suppress(EventSuperseded):
+        await knowledge.mill.run(partial(write_failure, run=run, failure=failure, gives_up=gives_up))
+    raise error
 
 
 def is_fault_of_document(error: Exception) -> bool:
@@ -156,27 +159,22 @@ def is_fault_of_document(error: Exception) -> bool:
     return isinstance(error, FAULTS) and not error.retryable
 
 
-async def remove_unpublished(knowledge: "Knowledge", run: DocumentRun, *, insist: bool) -> None:
-    """Delete the points of a run that ends here. Raises what the store raises if we `insist`, for another attempt."""
-    if run.document.stage == READING:
-        return
-    try:
+async def remove_unpublished(knowledge: "Knowledge", run: DocumentRun) -> None:
+    """Delete the points of a run that ends here."""
+    if not run.published:
         await knowledge.vectors.delete(collection_of(run.fence.kb_id), run.document.id, generation=run.fence.generation)
-    except Exception:
-        if insist:
-            raise
 
 
 # served by: the primary keys
-def _write_failure(
-    connection: sa.Connection, run: DocumentRun, failure: rm.RetryLater, gives_up: bool, attempts: int
-) -> None:
-    document = lock_document(connection, run.document.id)
-    if document is None or document.generation != run.fence.generation or document.status != DocumentStatus.PROCESSING:
-        return  # it is ready, and only its sweep failed; or it is no longer ours
+def write_failure(connection: sa.Connection, run: DocumentRun, failure: rm.RetryLater, gives_up: bool) -> None:
+    """Write a failure to the document: it is FAILED, or waits for another attempt."""
+    if run.published:  # it is ready, and only its sweep failed
+        return
+    document = run.fence.check(connection)
+    attempt = run.fence.event.attempt
     if gives_up:
-        fail_document(connection, document, failure, attempts)
-    elif failure.code == ModelDiffers.code:
+        fail_document(connection, document, failure, attempt)
+    elif failure.code == ModelDiffers.code:  # what was embedded goes with the collection
         note_error(connection, document.id, failure, progress_done=0)
-    else:
-        note_error(connection, document.id, failure, retry_count=attempts or KbDocument.retry_count)
+    elif failure.count_attempt:
+        note_error(connection, document.id, failure, retry_count=attempt)
