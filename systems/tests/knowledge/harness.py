@@ -90,7 +90,7 @@ class HashEmbedder:
 
 def settings_for(url: str, folder: Path, **more: Any) -> KnowledgeSettings:
     stores = {"storage": str(folder / "files"), "vectors": str(folder / "vectors.db")}
-    usual = {**stores, "ocr": "off", "password_cost": 1}
+    usual: dict[str, Any] = {**stores, "ocr": "off", "password_cost": 1}
     return KnowledgeSettings(**{"database_url": url, **usual} | more)
 
 

@@ -1,0 +1,1 @@
+"""Who may do what: users, their logins, and the tokens of programs."""
