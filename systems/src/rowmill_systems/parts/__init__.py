@@ -4,6 +4,7 @@
 | --- | --- |
 | documents | reads files of many formats into pages of text, in an isolated process |
 | texts | detects encodings, and delimiters of CSV |
+| passages | splits documents into passages by their structure |
 | sheets | reads CSV files of any size, in any encoding |
 | objects | stores files in a folder or in S3 |
 | fetching | fetches addresses that strangers chose, bounded, and never from inside your network |
