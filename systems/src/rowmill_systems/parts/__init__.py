@@ -11,6 +11,7 @@
 | services | calls HTTP services within limits of the whole fleet, and caches what they answer |
 | models | chat and embeddings of an OpenAI-compatible server |
 | embeddings | vectors for texts, by local models or by a server |
+| vectors | stores vectors and finds the nearest: in SQLite, PostgreSQL or Qdrant |
 | names | compares names of people, organisations and other things |
 | identifiers | checks IBAN, VAT numbers, LEI and others |
 """
