@@ -1,11 +1,33 @@
 """What integrations share: how they find a mill and its queues."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pkgutil import resolve_name
 from typing import Any
 
 from rowmill.mill import Mill, Queue
 from rowmill.model.errors import DeclarationError
+
+MillSource = Mill | str | Callable[[], Mill]
+"""A mill, where to import it from, or a function that returns one."""
+
+
+def find_mill(source: MillSource) -> Mill:
+    """Return the mill of a source, the same each time. It creates no SQLite file that is missing: a wrong path must not
+    look like an empty queue."""
+    mill = source if isinstance(source, Mill) else _make_mill(source)
+    mill.store.may_create = False
+    return mill
+
+
+@cache
+def _make_mill(source: str | Callable[[], Mill]) -> Mill:
+    if isinstance(source, str):
+        return import_mill(source)
+    mill = source()
+    if not isinstance(mill, Mill):
+        raise _not_a_mill(repr(source), f"it returned no Mill but {type(mill).__name__}")
+    return mill
 
 
 def import_mill(app: str) -> Mill:

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 import rowmill as rm
-from tests.integrations.dagster.app import SIZES, make_mill
+from tests.integrations.parcels import SIZES, make_mill
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ The schedule and the sensor are switched on. One more schedule fails at every ti
 import dagster as dg
 
 from rowmill.integrations.dagster import MillResource, backlog_sensor, drain_job, drain_schedule, oldest_ready_check
-from tests.integrations.dagster.app import Parcel
+from tests.integrations.parcels import Parcel
 
 drain_parcels = drain_job(name="drain_parcels", queue="parcel")
 drain_labels = drain_job(name="drain_labels", queue="label")
@@ -47,5 +47,5 @@ defs = dg.Definitions(
             default_status=dg.DefaultSensorStatus.RUNNING,
         )
     ],
-    resources={"mill": MillResource(app="tests.integrations.dagster.app:mill_of_environment")},
+    resources={"mill": MillResource(app="tests.integrations.parcels:mill_of_environment")},
 )

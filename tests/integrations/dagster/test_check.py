@@ -11,7 +11,7 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.errors import DatabaseUnreachable
 from rowmill.integrations.dagster import oldest_ready_check
-from tests.integrations.dagster.app import make_mill, put
+from tests.integrations.parcels import make_mill, put
 
 PARCELS = dg.AssetSpec("parcel")
 

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from tests.docs.pages import run_page
-from tests.integrations.dagster.app import states
+from tests.integrations.parcels import states
 
 pytestmark = pytest.mark.empty_database
 

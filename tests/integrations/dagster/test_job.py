@@ -11,7 +11,7 @@ from rowmill.errors import DatabaseUnreachable, DeclarationError, UnknownQueue
 from rowmill.integrations.counts import in_words, numbers_in
 from rowmill.integrations.dagster import DrainConfig, MillResource, drain_job
 from rowmill.integrations.dagster.job import at_a_time, plan_drain, run_drain
-from tests.integrations.dagster.app import SIZES, make_mill, put, states
+from tests.integrations.parcels import SIZES, make_mill, put, states
 
 DRAIN = drain_job(name="drain_parcels", queue="parcel")
 
@@ -104,8 +104,8 @@ def test_the_mill_of_a_resource_is_imported_when_it_is_needed(
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", database_url)
     put(mill, "a")
-    by_function = MillResource(app="tests.integrations.dagster.app:mill_of_environment")
-    by_url = MillResource(app="tests.integrations.dagster.app:make_mill", database_url=dg.EnvVar("DATABASE_URL"))
+    by_function = MillResource(app="tests.integrations.parcels:mill_of_environment")
+    by_url = MillResource(app="tests.integrations.parcels:make_mill", database_url=dg.EnvVar("DATABASE_URL"))
 
     for resource in (by_function, by_url):
         defs = dg.Definitions(jobs=[DRAIN], resources={"mill": resource})
@@ -118,8 +118,8 @@ def test_the_mill_of_a_resource_is_imported_when_it_is_needed(
     [
         ("shop", "write it as module:name"),
         ("no_such_module:mill", "No module named 'no_such_module'"),
-        ("tests.integrations.dagster.app:nothing", "no attribute 'nothing'"),
-        ("tests.integrations.dagster.app:SIZES", "it is no Mill but list"),
+        ("tests.integrations.parcels:nothing", "no attribute 'nothing'"),
+        ("tests.integrations.parcels:SIZES", "it is no Mill but list"),
     ],
 )
 def test_an_app_that_is_no_mill_is_explained(app: str, problem: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import rowmill as rm
 from rowmill.integrations.dagster import drain_job
-from tests.integrations.dagster.app import BEGUN_FILE, HOLD_FILE, put, states
 from tests.integrations.dagster.processes import daemon, environment, start
+from tests.integrations.parcels import BEGUN_FILE, HOLD_FILE, put, states
 from tests.support.waiting import until
 
 MODULE = "tests.integrations.dagster.definitions"

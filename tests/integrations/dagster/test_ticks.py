@@ -18,7 +18,7 @@ from rowmill.errors import BadRequest, DeclarationError, SchemaMismatch
 from rowmill.integrations.dagster import backlog_sensor, drain_job, drain_schedule
 from rowmill.integrations.dagster.deadline import BoundedCall, TickOverdue, is_away, reason
 from rowmill.operator.counts import depth
-from tests.integrations.dagster.app import make_mill, put
+from tests.integrations.parcels import make_mill, put
 
 JOB = drain_job(name="drain_parcels", queue="parcel")
 ONE = datetime(2026, 3, 1, 13, tzinfo=ZoneInfo("Asia/Shanghai"))

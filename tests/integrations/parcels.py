@@ -1,4 +1,4 @@
-"""An application whose queues Dagster drains. The database is that of DATABASE_URL.
+"""An application whose queues Dagster and Celery drain. The database is that of DATABASE_URL.
 
 A title says what the handler does: `fail`, `hold` until the file of HOLD_FILE exists, or anything else: done.
 """
@@ -12,8 +12,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import rowmill as rm
 
-HOLD_FILE = "DAGSTER_HOLD_FILE"
-BEGUN_FILE = "DAGSTER_BEGUN_FILE"
+HOLD_FILE = "PARCELS_HOLD_FILE"
+BEGUN_FILE = "PARCELS_BEGUN_FILE"
 
 
 class Base(DeclarativeBase):

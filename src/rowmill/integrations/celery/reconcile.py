@@ -1,0 +1,63 @@
+"""A task that compares inventories."""
+
+from typing import Any
+
+from celery import Celery
+
+from rowmill.integrations.celery.call import SKIPPED, register
+from rowmill.integrations.celery.loop_thread import Lifespan
+from rowmill.integrations.celery.run import StopRequest
+from rowmill.integrations.counts import Counts
+from rowmill.integrations.mills import MillSource, find_mill
+from rowmill.model.errors import DeclarationError, ReconciliationBusy
+from rowmill.model.option_names import listed
+from rowmill.reconcile.report import Reconciled
+
+
+def reconcile_task(
+    app: Celery,
+    mill: MillSource,
+    reconciliation: str,
+    *,
+    execute: bool = True,
+    name: str | None = None,
+    lifespan: Lifespan | None = None,
+    **options: Any,
+) -> Any:
+    """Return a task that runs a reconciliation of the mill, by its name. Its result is a dict of counts.
+
+    Without `execute`, it writes nothing. While any process in the fleet runs the reconciliation, the task is skipped.
+    The other arguments are those of `call_task`.
+    """
+
+    async def work(stop: StopRequest) -> Counts:
+        declared = find_mill(mill).reconciliations
+        if reconciliation not in declared:
+            known = listed(declared, reconciliation)
+            raise DeclarationError(
+                reconciliation, [f"this mill has none of that name. It has: {known}"], "reconciliation"
+            )
+        try:
+            return counts_in(await declared[reconciliation].run(execute=execute))
+        except ReconciliationBusy:
+            return SKIPPED
+
+    named = name or f"reconcile_{reconciliation}"
+    return register(app, named, work, lifespan=lifespan, overlap=False, options=options)
+
+
+def counts_in(report: Reconciled) -> Counts:
+    """Return the counts of a run, its findings also by their kind."""
+    return {
+        "findings": report.drift,
+        **{f"findings.{kind}": count for kind, count in report.counts.items()},
+        "new": report.new,
+        "corrected": report.corrected,
+        "planned": report.planned,
+        "failed": report.failed,
+        "remaining": report.remaining,
+        "closed": report.closed,
+        "in_flight": report.in_flight,
+        "inconclusive": report.inconclusive,
+        "unreadable": len(report.unreadable),
+    }

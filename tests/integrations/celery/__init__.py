@@ -1,0 +1,1 @@
+"""Rowmill inside Celery."""
