@@ -1,5 +1,6 @@
 """A worker and a beat of Celery as processes: doubled ticks, a warm shutdown, a worker that is killed."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator
