@@ -12,7 +12,8 @@ from rowmill_systems.knowledge.events.outcomes import FREE, outcome_of
 from rowmill_systems.knowledge.events.processing import process_document
 from rowmill_systems.knowledge.events.reembedding import reembed_kb
 from rowmill_systems.knowledge.events.reprocessing import reprocess_document
-from rowmill_systems.knowledge.queues import DELETE, EVENT_TYPES, KB_DELETE, KB_REEMBED, PROCESS, REPROCESS
+from rowmill_systems.knowledge.events.sweeping import sweep_document
+from rowmill_systems.knowledge.queues import DELETE, EVENT_TYPES, KB_DELETE, KB_REEMBED, PROCESS, REPROCESS, SWEEP
 
 if TYPE_CHECKING:
     from rowmill_systems.knowledge.knowledge import Knowledge
@@ -22,6 +23,7 @@ HANDLERS: dict[str, Handler] = {
     PROCESS: process_document,
     DELETE: delete_document,
     REPROCESS: reprocess_document,
+    SWEEP: sweep_document,
     KB_DELETE: delete_kb,
     KB_REEMBED: reembed_kb,
 }

@@ -37,10 +37,9 @@ from rowmill_systems.parts.vectors.errors import WrongVector
 if TYPE_CHECKING:
     from rowmill_systems.knowledge.knowledge import Knowledge
 
-FAULTS = (
-    DocumentAnalysisError, NothingToRead, MissingObject, CorruptObject, ObjectTooLarge, ModelRejected, WrongVector,
-)  # fmt: skip
-"""What is wrong with a document itself, where it is not retryable. A store that refuses us is no fault of it."""
+FAULTS_OF_FILE = (DocumentAnalysisError, NothingToRead, MissingObject, CorruptObject, ObjectTooLarge)
+FAULTS_OF_TEXT = (ModelRejected, WrongVector)
+"""What is wrong with a document itself, unless it is retryable. A store that refuses us is no fault of it."""
 
 
 async def process_document(knowledge: "Knowledge", event: rm.outbox.Event) -> rm.Outcome | None:
@@ -139,7 +138,8 @@ async def handle_failure(knowledge: "Knowledge", run: DocumentRun, error: Except
     event, document_id = run.fence.event, run.document.id
     failure = outcome_of(error)
     if is_fault_of_document(error):
-        await remove_unpublished(knowledge, run)
+        if isinstance(error, FAULTS_OF_TEXT):
+            await remove_unpublished(knowledge, run)
         async with event.settling() as session:
             write = partial(write_failure, run=run, failure=failure, gives_up=True)
             await (await session.connection()).run_sync(write)
@@ -156,7 +156,7 @@ async def handle_failure(knowledge: "Knowledge", run: DocumentRun, error: Except
 
 def is_fault_of_document(error: Exception) -> bool:
     """Tell whether another attempt would fail as well."""
-    return isinstance(error, FAULTS) and not error.retryable
+    return isinstance(error, FAULTS_OF_FILE + FAULTS_OF_TEXT) and not error.retryable
 
 
 async def remove_unpublished(knowledge: "Knowledge", run: DocumentRun) -> None:
