@@ -71,6 +71,7 @@ class KnowledgeBase(KnowledgeModel):
 
     __table_args__ = (
         sa.Index("ix_knowledge_bases_status", "status", "updated_at"),
+        sa.Index("ix_knowledge_bases_name", "status", "name", "id"),
         sa.CheckConstraint("status IN ('active', 'deleting', 'archived')", "ck_knowledge_bases_status"),
     )
 

@@ -64,6 +64,7 @@ def upgrade() -> None:
         sa.CheckConstraint("status IN ('active', 'deleting', 'archived')", name="ck_knowledge_bases_status"),
     )
     op.create_index("ix_knowledge_bases_status", "knowledge_bases", ["status", "updated_at"])
+    op.create_index("ix_knowledge_bases_name", "knowledge_bases", ["status", "name", "id"])
     create_documents()
     create_uploads()
     create_outbox()
