@@ -10,7 +10,7 @@ from sqlalchemy import Column, MetaData, Table
 from rowmill import Dead, Lease, Mill, OrderPerKey, Retry, RetryLater, States, TransientError, fixed
 from rowmill.errors import BadRequest
 from rowmill.store.own.schema import own_tables
-from rowmill.worker import Report
+from rowmill.worker import Report, Worker
 from tests.work.shop import MOMENT, QUICK, SECONDS, TWO_STAGES, WORDS, job_table, quick, shop_on
 
 
@@ -87,7 +87,6 @@ async def test_no_more_rows_are_claimed_than_the_drain_may(database_url: str) ->
 
 
 async def test_a_drain_ends_when_its_time_is_over(database_url: str) -> None:
-    """What runs finishes, and what has not begun goes back."""
     async with shop_on(database_url, retry=Retry(attempts=1_000_000, backoff=fixed(0.0))) as shop:
 
         @shop.jobs.handler(concurrency=2)
@@ -99,6 +98,22 @@ async def test_a_drain_ends_when_its_time_is_over(database_url: str) -> None:
         await shop.drain(seconds=0.2)
 
         assert {row.state for row in (await shop.rows()).values()} <= {"ready", "waiting"}
+
+
+async def test_a_drain_whose_time_is_over_waits_for_what_runs(database_url: str) -> None:
+    """A handler that takes longer than any drain would otherwise never end."""
+    workers: list[Worker] = []
+    async with shop_on(database_url) as shop:
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> None:
+            while workers[0].may_claim:
+                await asyncio.sleep(0.01)
+
+        await shop.put(1)
+        report = await shop.mill.drain(seconds=0.1, settings=quick(grace=0.0), begun=workers.append)
+
+        assert report.settled == {"done": 1}
 
 
 @pytest.mark.parametrize("bound", [{"rows": 0}, {"seconds": 0}, {"seconds": -1.0}])

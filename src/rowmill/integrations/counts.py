@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
+from rowmill.reconcile.report import Reconciled
 from rowmill.worker.report import Report
 
 REPORTED = ("claimed", "done", "again", "dead", "cancelled", "held", "lost", "refused", "rescued", "seconds")
@@ -14,6 +15,23 @@ Counts = dict[str, int | float]
 def counts_of(report: Report) -> Counts:
     """Return the counts of a drain."""
     return {name: getattr(report, name) for name in REPORTED}
+
+
+def counts_of_run(report: Reconciled) -> Counts:
+    """Return the counts of a reconciliation, its findings also by their kind."""
+    return {
+        "findings": report.drift,
+        **{f"findings.{kind}": count for kind, count in report.counts.items()},
+        "new": report.new,
+        "corrected": report.corrected,
+        "planned": report.planned,
+        "failed": report.failed,
+        "remaining": report.remaining,
+        "closed": report.closed,
+        "in_flight": report.in_flight,
+        "inconclusive": report.inconclusive,
+        "unreadable": len(report.unreadable),
+    }
 
 
 def numbers_in(result: object) -> Counts:

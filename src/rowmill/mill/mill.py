@@ -339,9 +339,8 @@ class Mill(Schedules):
     ) -> Report:
         """Rescue what dead workers left, then work until nothing is ready. Return the report.
 
-        It ends earlier once it has claimed so many `rows` (a row that is tried again counts again), or after so many
-        `seconds`: then running handlers have the grace period, and rows that have not begun are given back. `begun` is
-        called with the worker, so that it can be stopped early.
+        It claims no more than so many `rows` (one that is tried again counts again), and none after so many `seconds`;
+        what is claimed by then is finished. `begun` is called with the worker, so that it can be stopped early.
         """
         most_seconds = in_seconds(seconds)
         if most_seconds is not None and not most_seconds > 0:
@@ -351,7 +350,7 @@ class Mill(Schedules):
                 begun(worker)
             timer = None
             if most_seconds is not None:
-                timer = asyncio.get_running_loop().call_later(most_seconds, worker.stop)
+                timer = asyncio.get_running_loop().call_later(most_seconds, worker.claim_no_more)
             try:
                 for queue in self._chosen(queues):
                     for step in queue.steps:
@@ -362,10 +361,10 @@ class Mill(Schedules):
                     timer.cancel()
 
     async def _rescue_all(self, queue: Queue[Any], step: Step, settings: WorkerSettings, worker: Worker) -> None:
-        """Rescue until nothing is left to rescue, second looks included, or the worker is stopped."""
+        """Rescue until nothing is left to rescue, second looks included, or the worker is to end."""
         look = SecondLook(settings.heartbeat, time.monotonic)
         report = worker.report
-        while not await worker.stopped_within(look.wait() or 0.0):
+        while worker.may_claim and not await worker.stopped_within(look.wait() or 0.0):
             sweep = partial(
                 rescue.rescue, sql=self.store.sql(queue), step=step, most=settings.rescue_most, retry_alone=True,
                 sparing=look.sparing(queue.name, step.name),

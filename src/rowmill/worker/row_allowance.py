@@ -10,8 +10,8 @@ class RowAllowance:
         self._left = math.inf
 
     def bound(self, rows: int) -> None:
-        """From now on, let so many rows be claimed."""
-        self._left = rows
+        """From now on, let so many rows be claimed, or as few as an earlier bound."""
+        self._left = min(self._left, rows)
 
     @property
     def used_up(self) -> bool:

@@ -128,6 +128,14 @@ class Worker:
         """Claim no more, let running handlers finish within the grace period, and release the rest. Idempotent."""
         self._stop.set()
 
+    def claim_no_more(self) -> None:
+        """End a drain once all that is claimed is finished, however long that takes."""
+        self._allowance.bound(0)
+
+    @property
+    def may_claim(self) -> bool:
+        return not self._allowance.used_up
+
     async def stopped_within(self, seconds: float) -> bool:
         """Wait for a call of `stop`, for so long at the most. Return whether it has come."""
         try:

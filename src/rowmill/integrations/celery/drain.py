@@ -35,12 +35,12 @@ def drain_task(
     overlap: bool = False,
     **options: Any,
 ) -> Any:
-    """Return a task that runs the handlers of queues (all that have some, by default) until nothing is ready, so many
-    `rows` were claimed, or so many `seconds` are over. Its result is a dict of counts.
+    """Return a task that runs the handlers of queues (all that have some, by default) until nothing is ready. It claims
+    no more than so many `rows`, and none after so many `seconds`. Its result is a dict of counts.
 
-    `mill` is a Mill, its place as `module:name`, or a function that returns one. When the time is over, when the worker
-    shuts down, or at a soft time limit, handlers that run have the grace period of the `settings`, and rows that have
-    not begun go back. The other arguments are those of `call_task`.
+    `mill` is a Mill, its place as `module:name`, or a function that returns one. When the worker shuts down, or at a
+    soft time limit, handlers that run have the grace period of the `settings`, and other rows go back. The other
+    arguments are those of `call_task`.
     """
     names = as_names(queue)
 

@@ -36,25 +36,24 @@ def prune_task(
     names = as_names(queue)
 
     async def work(stop: StopRequest) -> Counts:
-        found = find_mill(mill)
-        async with found.opened():
-            await found.run(schema.check_version, write=False)
-            return await prune(found, names) | {"own_tables": await tidy(found)}
+        return await prune_mill(find_mill(mill), names)
 
     return register(app, name or "prune", work, lifespan=lifespan, overlap=False, options=options)
 
 
-async def prune(mill: Mill, names: Sequence[str] | None) -> Counts:
-    """Delete old rows of these queues. Return how many, by queue and final state."""
-    queues = [mill[name] for name in names] if names is not None else list(mill.queues.values())
+async def prune_mill(mill: Mill, names: Sequence[str] | None = None) -> Counts:
+    """Delete what is kept no longer. Return how many rows, by queue and final state."""
+    queues = list(mill.queues.values()) if names is None else [mill[name] for name in names]
     for queue in queues:
         if names is not None and not queue.retention.ages():
             raise DeclarationError(queue.name, ["it keeps its rows for ever. Declare retention=rm.Retention(...)"])
     counts: Counts = {}
-    for queue in queues:
-        for kind, deleted in (await sweep(mill.store, queue, mill.events)).items():
-            counts[f"{queue.name}.{kind}"] = deleted.rows
-    return counts
+    async with mill.opened():
+        await mill.run(schema.check_version, write=False)
+        for queue in queues:
+            for kind, deleted in (await sweep(mill.store, queue, mill.events)).items():
+                counts[f"{queue.name}.{kind}"] = deleted.rows
+        return counts | {"own_tables": await tidy(mill)}
 
 
 async def tidy(mill: Mill) -> int:

@@ -7,11 +7,10 @@ from celery import Celery
 from rowmill.integrations.celery.call import SKIPPED, register
 from rowmill.integrations.celery.loop_thread import Lifespan
 from rowmill.integrations.celery.run import StopRequest
-from rowmill.integrations.counts import Counts
+from rowmill.integrations.counts import Counts, counts_of_run
 from rowmill.integrations.mills import MillSource, find_mill
 from rowmill.model.errors import DeclarationError, ReconciliationBusy
 from rowmill.model.option_names import listed
-from rowmill.reconcile.report import Reconciled
 
 
 def reconcile_task(
@@ -38,26 +37,9 @@ def reconcile_task(
                 reconciliation, [f"this mill has none of that name. It has: {known}"], "reconciliation"
             )
         try:
-            return counts_in(await declared[reconciliation].run(execute=execute))
+            return counts_of_run(await declared[reconciliation].run(execute=execute))
         except ReconciliationBusy:
             return SKIPPED
 
     named = name or f"reconcile_{reconciliation}"
     return register(app, named, work, lifespan=lifespan, overlap=False, options=options)
-
-
-def counts_in(report: Reconciled) -> Counts:
-    """Return the counts of a run, its findings also by their kind."""
-    return {
-        "findings": report.drift,
-        **{f"findings.{kind}": count for kind, count in report.counts.items()},
-        "new": report.new,
-        "corrected": report.corrected,
-        "planned": report.planned,
-        "failed": report.failed,
-        "remaining": report.remaining,
-        "closed": report.closed,
-        "in_flight": report.in_flight,
-        "inconclusive": report.inconclusive,
-        "unreadable": len(report.unreadable),
-    }
