@@ -60,6 +60,7 @@ TITLES = {
     500: "Something went wrong",
     503: "Not available right now",
 }
+UNREACHABLE = {"code": "database", "message": "the database does not answer"}
 BROKEN = "The server failed to answer. Its log says why."
 PLAIN = {404: "There is nothing at this address.", 405: "This address can't be used in that way."}
 """What pages say in the place of the framework's two words."""
@@ -125,7 +126,7 @@ async def _unknown_page(request: Request, error: Exception) -> Response:
 
 
 async def _unreachable(request: Request, error: Exception) -> Response:
-    return problem_response(request.scope, 503, {"code": "database", "message": "the database does not answer"})
+    return problem_response(request.scope, 503, UNREACHABLE)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
