@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,7 +14,8 @@ from tests.support.databases import Prepare
 
 def install(url: str) -> None:
     """Create the tables of Rowmill and of knowledge."""
-    asyncio.run(Knowledge(settings_for(url, Path("unused")), embedder=HashEmbedder()).migrate())
+    with TemporaryDirectory() as folder:
+        asyncio.run(Knowledge(settings_for(url, Path(folder)), embedder=HashEmbedder()).migrate())
 
 
 @pytest.fixture(scope="session")

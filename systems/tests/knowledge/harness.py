@@ -2,7 +2,7 @@
 
 import hashlib
 import inspect
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -46,11 +46,27 @@ class PlainReaders(Readers):
         return Document(Kind.TEXT, "text/plain", (page,), "en")
 
 
-class Interposed:
-    """A store or a model. `before` is called with the name of each method that is called, and may raise."""
+class Outage:
+    """Raises an error for calls of some methods, while it lasts; or answers in their place. Notes all calls."""
 
-    def __init__(self, inner: Any, before: Callable[[str], object]) -> None:
-        self._inner, self._before = inner, before
+    def __init__(self, error: Exception, *methods: str) -> None:
+        self.error, self.methods = error, set(methods)
+        self.calls: list[str] = []
+        self.swallows: Any = self
+        """What is answered in place of a call; itself: the error is raised."""
+
+    def __call__(self, method: str) -> Any:
+        self.calls.append(method)
+        if method in self.methods and self.swallows is self:
+            raise self.error
+        return self.swallows if method in self.methods else self
+
+
+class Interposed:
+    """A store or a model, with an outage before each call."""
+
+    def __init__(self, inner: Any, outage: Outage) -> None:
+        self._inner, self._outage = inner, outage
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
@@ -58,11 +74,11 @@ class Interposed:
             return found
 
         async def call(*given: Any, **options: Any) -> Any:
-            self._before(name)
-            return await found(*given, **options)
+            answer = self._outage(name)
+            return await found(*given, **options) if answer is self._outage else answer
 
         def iterate(*given: Any, **options: Any) -> Any:
-            self._before(name)
+            self._outage(name)
             return found(*given, **options)
 
         return call if inspect.iscoroutinefunction(found) else iterate
@@ -111,6 +127,7 @@ async def knowledge_on(
     )
     made.mill.settings, made.readers = QUICK, readers or PlainReaders()
     async with made.opened():
+        await made.prepare_stores()
         yield made
 
 

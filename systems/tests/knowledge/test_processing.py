@@ -1,6 +1,7 @@
 """K1, K3, K4: a document is fetched, read, embedded and written, and only then shown; what fails is told."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from rowmill_systems.knowledge.bases import create_kb
 from rowmill_systems.knowledge.documents import request_reprocessing
 from rowmill_systems.knowledge.events import embedding_chunks, reading_chunks
 from rowmill_systems.knowledge.knowledge import Knowledge
-from rowmill_systems.parts.documents.errors import EncryptedFile, ReaderDied
+from rowmill_systems.parts.documents.errors import EncryptedFile
 from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.readers import Readers
+from rowmill_systems.parts.embeddings.port import Vectors
 from rowmill_systems.parts.objects.errors import ForbiddenObject, StorageFailed
 from rowmill_systems.parts.objects.folder import FolderStorage
 from rowmill_systems.parts.vectors.errors import VectorsUnavailable
@@ -21,6 +23,7 @@ from systems.tests.knowledge.harness import (
     PAPER,
     HashEmbedder,
     Interposed,
+    Outage,
     PlainReaders,
     advance,
     assert_consistent,
@@ -39,19 +42,6 @@ from systems.tests.parts.documents import files
 
 PENDING = "SELECT count(*) FROM outbox WHERE processed_at IS NULL AND attempts < 5"
 FAILED = "SELECT count(*) FROM outbox WHERE attempts >= 5"
-
-
-class Outage:
-    """Raises an error for calls of some methods, while it lasts. Counts all calls."""
-
-    def __init__(self, error: Exception, *methods: str) -> None:
-        self.error, self.methods = error, set(methods)
-        self.calls: list[str] = []
-
-    def __call__(self, method: str) -> None:
-        self.calls.append(method)
-        if method in self.methods:
-            raise self.error
 
 
 async def test_a_document_becomes_ready(knowledge: Knowledge) -> None:
@@ -303,7 +293,7 @@ async def test_points_that_the_store_lost_are_written_again(database_url: str, t
         async def lossy(collection: str, points: object) -> None:
             await whole(collection, list(points)[1:])  # type: ignore[call-overload]
 
-        vectors.put = lossy  # type: ignore[method-assign, assignment]
+        vectors.put = lossy  # type: ignore[method-assign]
         await drain(knowledge)
         row = await document(knowledge, document_id)
         assert (row.status, row.error_code, row.progress_done) == ("processing", "not_confirmed", 0)
@@ -321,26 +311,23 @@ async def test_long_documents_are_written_in_batches(
     """Memory does not grow with the document, and an attempt goes on where the one before ended."""
     monkeypatch.setattr(embedding_chunks, "BATCH_CHUNKS", 4)
     monkeypatch.setattr(reading_chunks, "BATCH_ROWS", 3)
-    outage = Outage(ReaderDied("gone"))
     embedder = HashEmbedder()
-    async with knowledge_on(
-        database_url, tmp_path, embedder=Interposed(embedder, outage), chunk_tokens=32
-    ) as knowledge:
+    async with knowledge_on(database_url, tmp_path, embedder=embedder, chunk_tokens=32) as knowledge:
         kb_id = await create_kb(knowledge, "a")
         document_id = await put(
             knowledge, kb_id, "\n\n".join(f"Crane {n} lifts {'heavy loads ' * 12}." for n in range(30))
         )
-        outage.methods = set()
-        whole = embedder.embed
-        sizes: list[int] = []
+        whole, sizes, failed = embedder.embed, [0], False
 
-        async def embed(texts: list[str]) -> object:
-            if len(sizes) == 3 and len(outage.calls) == 4:
+        async def embed(texts: Sequence[str]) -> Vectors:
+            nonlocal failed
+            if len(sizes) == 4 and not failed:
+                failed = True
                 raise rm.TransientError("once", code="once")
             sizes.append(len(texts))
             return await whole(texts)
 
-        embedder.embed = embed  # type: ignore[method-assign, assignment]
+        embedder.embed = embed  # type: ignore[method-assign]
         await drain(knowledge)
         row = await document(knowledge, document_id)
         assert (row.progress_done, row.error_code) == (12, "once")
