@@ -1,4 +1,4 @@
-"""Create, list and delete knowledge bases."""
+"""Create, list, rename and delete knowledge bases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,15 +37,32 @@ class KbSummary:
 
 async def create_kb(knowledge: "Knowledge", name: str, description: str = "") -> UUID:
     """Create a knowledge base. Return its id. Raises BadRequest for a name that is empty or too long."""
+    name, description = checked_texts(name, description)
+    row = {"id": uuid4(), "name": name, "description": description}
+    await knowledge.mill.run(lambda connection: connection.execute(sa.insert(KnowledgeBase).values(row)).close())
+    return row["id"]  # type: ignore[return-value]
+
+
+def checked_texts(name: str, description: str) -> tuple[str, str]:
+    """Return a name and a description as they are stored. Raises BadRequest."""
     name, description = printable(name), description.strip().replace("\0", "")
     if not 0 < len(name) <= LONGEST_KB_NAME or len(description) > LONGEST_DESCRIPTION:
         raise rm.errors.BadRequest(
             f"a knowledge base has a name of up to {LONGEST_KB_NAME} characters, and a description of up to "
             f"{LONGEST_DESCRIPTION}"
         )
-    row = {"id": uuid4(), "name": name, "description": description}
-    await knowledge.mill.run(lambda connection: connection.execute(sa.insert(KnowledgeBase).values(row)).close())
-    return row["id"]  # type: ignore[return-value]
+    return name, description
+
+
+async def rename_kb(knowledge: "Knowledge", kb_id: UUID, name: str, description: str) -> None:
+    """Change name and description. Raises KbMissing and BadRequest."""
+    name, description = checked_texts(name, description)
+
+    def rename(connection: sa.Connection) -> None:
+        lock_active_kb(connection, kb_id)
+        change_kb(connection, kb_id, name=name, description=description)
+
+    await knowledge.mill.run(rename)
 
 
 async def request_kb_deletion(knowledge: "Knowledge", kb_id: UUID) -> None:
