@@ -1,105 +1,99 @@
 """A worker and a beat of Celery as processes: doubled ticks, a warm shutdown, a worker that is killed."""
 
 import asyncio
-import os
+import importlib.util
+import shutil
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from tests.integrations.celery.shop import FOLDER
+from tests.integrations.celery.shop import BROKER, FOLDER
 from tests.integrations.parcels import BEGUN_FILE, HOLD_FILE, put, states
-from tests.support.python import ROOT, Python
+from tests.support.celery_processes import SECONDS, CeleryProcesses, celery_processes, kill
 from tests.support.waiting import until
-
-SECONDS = 60.0
-Start = Callable[..., "Python"]
 
 
 @pytest.fixture
-def start(database_url: str, tmp_path: Path) -> Iterator[Start]:
-    """Starts `python -m celery …`. Its output is in `log`. At the end, every process and its children are gone."""
-    (tmp_path / "broker").mkdir()
-    variables = os.environ | {
-        "DATABASE_URL": database_url, FOLDER: str(tmp_path / "broker"), "PYTHONPATH": str(ROOT),
-        BEGUN_FILE: str(tmp_path / "begun"), HOLD_FILE: str(tmp_path / "go"),
-    }  # fmt: skip
-    started: list[Python] = []
-
-    def start(*arguments: str, **more: str) -> Python:
-        with (tmp_path / "log").open("ab") as log:
-            command = ("celery", "-A", "tests.integrations.celery.shop", *arguments, "--loglevel", "INFO")
-            process = Python("-m", *command, env=variables | more, cwd=tmp_path, stdout=log, stderr=log)
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        kill(process)
+def processes(database_url: str, tmp_path: Path) -> Iterator[CeleryProcesses]:
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    files = {BEGUN_FILE: str(tmp_path / "begun"), HOLD_FILE: str(tmp_path / "go"), FOLDER: str(folder)}
+    app = "tests.integrations.celery.shop"
+    with celery_processes(app, tmp_path, DATABASE_URL=database_url, **files) as processes:
+        yield processes
 
 
-def worker(start: Start, pool: str, *arguments: str) -> Python:
-    quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-    return start("worker", "--pool", pool, "--concurrency", "2", *quiet, *arguments)
+@pytest.fixture
+def redis_url(tmp_path: Path) -> Iterator[str]:
+    """The address of a Redis of this test."""
+    socket = tmp_path / "redis.sock"
+    server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", str(tmp_path)])
+    try:
+        until(socket.exists, SECONDS)
+        yield f"redis+socket://{socket}"
+    finally:
+        server.terminate()
+        server.wait(SECONDS)
 
 
-def kill(process: Python) -> None:
-    """Kill a process and its children, all at once."""
-    with suppress(psutil.NoSuchProcess):
-        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-        for each in family:
-            each.suspend()
-        for each in family:
-            each.kill()
-    process.wait(SECONDS)
-
-
-def attempts(mill: rm.Mill) -> set[int]:
-    """How often rows were claimed."""
+def claims(mill: rm.Mill) -> dict[str, int]:
+    """How often each row was claimed, by its title."""
     table = mill["parcel"].table
-    return set(asyncio.run(mill.run(lambda c: c.scalars(sa.select(table.c.attempts)).all())))
+    found = sa.select(table.c.title, table.c.attempts)
+    return asyncio.run(mill.run(lambda c: {row.title: row.attempts for row in c.execute(found)}, write=False))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 def test_two_beats_and_a_worker_that_is_killed_in_the_middle_of_a_drain(
-    mill: rm.Mill, start: Start, tmp_path: Path
+    mill: rm.Mill, processes: CeleryProcesses, tmp_path: Path
 ) -> None:
     put(mill, "a", "hold", "b")
-    first = worker(start, "prefork", "--beat")
-    start("beat", "--schedule", str(tmp_path / "second"))
+    first = processes.worker("prefork", "--beat")
+    processes.beat("second")
     until(lambda: states(mill) == {"done": 2, "running": 1}, SECONDS)
-    put(mill, "c")
-    log = tmp_path / "log"
     # A tick that another child of the pool takes while the first one drains.
-    until(lambda: "'skipped': 1" in log.read_text(), SECONDS)
-    until(lambda: states(mill) == {"done": 3, "running": 1}, SECONDS)
+    until(lambda: "'skipped': 1" in processes.log.read_text(), SECONDS)
     kill(first)
-    assert states(mill) == {"done": 3, "running": 1}
+    assert states(mill) == {"done": 2, "running": 1}
 
     (tmp_path / "go").touch()
-    worker(start, "solo")
-    until(lambda: states(mill) == {"done": 4}, SECONDS)
-    assert attempts(mill) == {1, 2}
+    processes.worker("solo")
+    until(lambda: states(mill) == {"done": 3}, SECONDS)
+    assert claims(mill) == {"a": 1, "b": 1, "hold": 2}
 
 
 @pytest.mark.parametrize(
     ("pool", "database_url"), [("prefork", "postgres"), ("solo", "sqlite")], indirect=["database_url"]
 )
-def test_a_warm_shutdown_loses_nothing(mill: rm.Mill, start: Start, tmp_path: Path, pool: str) -> None:
+def test_a_warm_shutdown_loses_nothing(mill: rm.Mill, processes: CeleryProcesses, pool: str) -> None:
     put(mill, "a", "hold", "b")
-    process = worker(start, pool, *(["--beat"] if pool == "prefork" else []))
-    if pool == "solo":
-        start("beat")
+    process = processes.worker(pool)
+    processes.beat()
     until(lambda: states(mill) == {"done": 2, "running": 1}, SECONDS)
 
     process.send_signal(signal.SIGTERM)
 
-    assert process.wait(SECONDS) == 0, (tmp_path / "log").read_text()
+    assert process.wait(SECONDS) == 0, processes.log.read_text()
     assert states(mill) == {"done": 2, "ready": 1}
+
+
+@pytest.mark.skipif(
+    shutil.which("redis-server") is None, reason="no redis-server. Install it: apt install redis-server"
+)
+@pytest.mark.skipif(
+    importlib.util.find_spec("redis") is None, reason="no client of Redis. Install it: pip install 'celery[redis]'"
+)
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_ticks_come_by_redis(mill: rm.Mill, redis_url: str, tmp_path: Path) -> None:
+    environment = {"DATABASE_URL": mill.url.render_as_string(hide_password=False), BROKER: redis_url}
+    with celery_processes("tests.integrations.celery.shop", tmp_path, **environment) as processes:
+        put(mill, "a", "b")
+        processes.worker("prefork", "--beat")
+        until(lambda: states(mill) == {"done": 2}, SECONDS)

@@ -72,5 +72,5 @@ def register(
             # Without its causes: their tracebacks, a page at every tick, say no more.
             raise error.with_traceback(None) from None
 
-    # An expected error: Celery logs one line of it.
-    return app.task(**{"name": name, "throws": (DatabaseUnreachable,), **options})(task)
+    # An expected error: Celery logs one line of it. Not shared: the task belongs to this application alone.
+    return app.task(**{"name": name, "throws": (DatabaseUnreachable,), "shared": False, **options})(task)
