@@ -18,7 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 import uvicorn
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, StorageState, async_playwright
 
 from demos.papers.make import make_papers
 from rowmill.testing import QUICK
@@ -254,13 +254,15 @@ OPENED = {
 """What is clicked on a page for one more picture of it."""
 
 
-async def take(browser: Browser, base: str, pages: dict[str, str], folder: Path) -> list[str]:
-    """Take the pictures. Returns what is wrong with the pages."""
+async def take(
+    browser: Browser, base: str, pages: dict[str, str], folder: Path, session: StorageState | None = None
+) -> list[str]:
+    """Take the pictures, logged in by the cookies of a session. Returns what is wrong with the pages."""
     problems: list[str] = []
     for width, (across, down) in WIDTHS.items():
         for theme in THEMES:
             size = {"width": across, "height": down}
-            page = await browser.new_page(viewport=size, color_scheme=theme)  # type: ignore[arg-type]
+            page = await browser.new_page(viewport=size, color_scheme=theme, storage_state=session)  # type: ignore[arg-type]
             page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
             page.on("pageerror", lambda error: problems.append(str(error)))
             for name, path in pages.items():
