@@ -47,7 +47,8 @@ def _terms_row(connection: sa.Connection, chunk: Mapping[str, Any]) -> dict[str,
     text = "\n".join(filter(None, (chunk.get("page_title"), chunk.get("heading"), chunk["text"])))
     scope = scope_of(chunk["kb_id"])
     terms = [scope + term for term in terms_of(text)]
-    stored = tsvector(terms) if connection.dialect.name == "postgresql" else " ".join(terms)
+    stored = tsvector(terms) if connection.dialect.name == "postgresql" else "".join(f" {term} " for term in terms)
+    # On SQLite, each term has spaces of its own, so that REPLACE counts neighbours that are the same.
     key = {name: chunk[name] for name in ("document_id", "generation", "number")}
     return {**key, "length": len(terms), "terms": stored}
 

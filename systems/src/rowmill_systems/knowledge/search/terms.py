@@ -22,17 +22,17 @@ _SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\
 _INDIC = "\u0900-\u0963\u0966-\u0dff\u0f00\u0f18-\u0fbc"
 """Vowel signs are no word characters for `re`."""
 _LETTER = rf"(?:[^\W_{_SPACELESS}]|[{_INDIC}])"
-_RUN = re.compile(
+RUN = re.compile(
     rf"(?P<spaceless>[{_SPACELESS}]+)|(?P<word>{_LETTER}+(?:[-_./:,@&'\u2019\u2010-\u2015]{_LETTER}+)*[+#]{{0,2}})"
 )
-_PART = re.compile(rf"[0-9]+|(?:(?![0-9]){_LETTER})+")
+PART = re.compile(rf"[0-9]+|(?:(?![0-9]){_LETTER})+")
 _APOSTROPHES = re.compile(r"['\u2019]")
 _LETTERS = {"ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ŋ": "n"}
 
 
 def terms_of(text: str) -> Iterator[str]:
     """Yield the terms of a text in their order. A term that stands twice comes twice."""
-    for run in _RUN.finditer(folded_text(text)):
+    for run in RUN.finditer(folded_text(text)):
         if run["word"]:
             yield from _word_terms(run["word"])
         else:
@@ -57,7 +57,7 @@ def _word_terms(word: str) -> Iterator[str]:
             if len(half) > 1 or len(halves) > 2:
                 yield from _word_terms(half)
         return
-    parts = _PART.findall(word)
+    parts = PART.findall(word)
     for part in parts:
         yield stem(part[:LONGEST])
     if 1 < len(parts) <= MOST_PARTS:

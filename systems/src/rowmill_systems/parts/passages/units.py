@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
-from semchunk import chunk
+from semchunk.semchunk import chunk
 
 from rowmill_systems.parts.models.tokens import estimate_tokens
 from rowmill_systems.parts.passages.blocks import Block, BlockKind
@@ -47,8 +48,8 @@ def fitting(text: str, most: int) -> Iterator[str]:
             yield part
             continue
         # Without memoize=False it would keep every text for as long as the process lives.
-        _, places = chunk(part, most, estimate_tokens, memoize=False, offsets=True)
-        starts = [0, *(begin for begin, _ in places[1:]), len(part)] if places else [0, len(part)]
+        found: Any = chunk(part, most, estimate_tokens, memoize=False, offsets=True)
+        starts = [0, *(begin for begin, _ in found[1][1:]), len(part)]
         yield from (part[begin:end] for begin, end in pairwise(starts))
 
 
