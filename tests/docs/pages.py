@@ -9,7 +9,7 @@ PRELUDES = Path(__file__).parent / "preludes"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-HAVE_OWN_TESTS = {"start.md", "companies.md", "dagster.md", "django.md", "fastapi.md", "web.md"}
+HAVE_OWN_TESTS = {"start.md", "celery.md", "companies.md", "dagster.md", "django.md", "fastapi.md", "web.md"}
 """Their snippets need a database or a package around them: tests of their own run them."""
 
 

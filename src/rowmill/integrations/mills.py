@@ -15,13 +15,13 @@ MillSource = Mill | str | Callable[[], Mill]
 def find_mill(source: MillSource) -> Mill:
     """Return the mill of a source, the same each time. It creates no SQLite file that is missing: a wrong path must not
     look like an empty queue."""
-    mill = source if isinstance(source, Mill) else _make_mill(source)
+    mill = source if isinstance(source, Mill) else made_mill(source)
     mill.store.may_create = False
     return mill
 
 
 @cache
-def _make_mill(source: str | Callable[[], Mill]) -> Mill:
+def made_mill(source: str | Callable[[], Mill]) -> Mill:
     if isinstance(source, str):
         return import_mill(source)
     mill = source()
