@@ -9,8 +9,10 @@ import rowmill as rm
 from rowmill import systems
 from rowmill.worker import WorkerSettings
 from rowmill_systems.knowledge import events, queues, uploading
+from rowmill_systems.knowledge.consistency.checking import Consistency
 from rowmill_systems.knowledge.migrations import revisions
 from rowmill_systems.knowledge.models import KbUpload
+from rowmill_systems.knowledge.schedules import declare_schedules
 from rowmill_systems.knowledge.settings import KnowledgeSettings
 from rowmill_systems.parts.clock import database_time
 from rowmill_systems.parts.documents.limits import DocumentLimits
@@ -54,6 +56,8 @@ class Knowledge:
         """When it was opened first, by the database's clock."""
         events.handle(self)
         uploading.handle(self)
+        self.consistency = Consistency(self)
+        declare_schedules(self)
 
     @property
     def storage(self) -> Storage:
@@ -112,8 +116,19 @@ class Knowledge:
                 await each.close()
 
     async def migrate(self) -> None:
-        """Bring the tables to this version."""
+        """Bring the tables to this version, and make what the stores need."""
         await systems.migrate(self)
+        async with self.opened():
+            await self.prepare_stores()
+
+    async def prepare_stores(self) -> None:
+        """Make the file, tables or folder of the stores. Idempotent.
+
+        A store that was never prepared can't be told from one that is lost: nothing can be found or deleted in it.
+        """
+        await self.vectors.prepare()
+        async with self.storage.receive():
+            pass
 
 
 def worker_settings(settings: KnowledgeSettings) -> WorkerSettings:

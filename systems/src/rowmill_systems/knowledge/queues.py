@@ -10,9 +10,10 @@ from rowmill_systems.knowledge.models import KbUpload, OutboxEvent
 from rowmill_systems.knowledge.settings import MAX_OUTBOX_ATTEMPTS, KnowledgeSettings
 
 PROCESS, DELETE, REPROCESS = "document.process", "document.delete", "document.reprocess"
+SWEEP = "document.sweep"
 KB_DELETE, KB_REEMBED = "kb.delete", "kb.reembed"
 UNFINISHED_EVENTS = ("pending", "processing", "waiting")
-EVENT_TYPES = (PROCESS, DELETE, REPROCESS, KB_DELETE, KB_REEMBED)
+EVENT_TYPES = (PROCESS, DELETE, REPROCESS, SWEEP, KB_DELETE, KB_REEMBED)
 
 RETRY = rm.Retry(attempts=MAX_OUTBOX_ATTEMPTS, backoff=rm.steps(10, 40, 160, 600), jitter=0.2)
 """An outage of ten minutes kills no event."""

@@ -78,6 +78,8 @@ class KnowledgeSettings(BaseSettings):
     """A document that is processed or deleted for longer counts as stuck."""
     grace_seconds: float = Field(default=600.0, ge=0)
     """What changed less than this ago is in flight, and no finding."""
+    schedules: bool = True
+    """Compare the stores and clean up by Rowmill's own schedules. Switch it off where Celery beat does it."""
     reconcile_cron: str = "0 * * * *"
     """When the stores are compared; UTC."""
     reconcile_cap: int = Field(default=100, ge=0)
