@@ -39,8 +39,8 @@ async def dispatch_event(knowledge: "Knowledge", event: rm.outbox.Event) -> rm.O
         return outcome_of(error)
     except Exception as error:
         failure = outcome_of(error)
-        # The cause, for the traceback in the history of the event.
-        raise rm.TransientError(failure.message, code=failure.code) from error
+        # With the traceback, which says where it failed in the log and the history of the event.
+        raise rm.TransientError(failure.message, code=failure.code).with_traceback(error.__traceback__) from error
 
 
 def handle(knowledge: "Knowledge") -> None:

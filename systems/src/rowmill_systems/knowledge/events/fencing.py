@@ -26,11 +26,14 @@ class RunFence:
     generation: int
 
     def check(self, connection: sa.Connection) -> KbDocument:
-        """Lock the document and return it. Raises LeaseLost, or EventSuperseded if the run may write nothing more."""
+        """Lock the document and return it. Raises EventSuperseded if there is a later generation, which nothing of this
+        run can become again; LeaseLost if another attempt has taken over the same generation."""
         document = lock_document(connection, self.document_id)
-        check_lease(connection, self.event)
-        if document is None or document.generation != self.generation or document.status != DocumentStatus.PROCESSING:
+        if document is None or document.generation != self.generation:
             raise EventSuperseded("the document has a later run, or is being deleted")
+        check_lease(connection, self.event)
+        if document.status != DocumentStatus.PROCESSING:
+            raise rm.errors.LeaseLost("the document is no longer being processed; nothing was written")
         return document
 
     def check_model(self, connection: sa.Connection, embedder: Embedder) -> KbDocument:

@@ -23,9 +23,9 @@ from rowmill_systems.knowledge.events.failing import fail_document, note_error
 from rowmill_systems.knowledge.events.outcomes import FREE, aggregate_of, outcome_of
 from rowmill_systems.knowledge.events.reading_chunks import read_chunks
 from rowmill_systems.knowledge.logs import log_event
-from rowmill_systems.knowledge.models import DocumentStatus
+from rowmill_systems.knowledge.models import DocumentStatus, KbDocument, KbStatus, KnowledgeBase
 from rowmill_systems.knowledge.names import collection_of
-from rowmill_systems.knowledge.rows import change_document
+from rowmill_systems.knowledge.rows import change_document, read_document, read_kb
 from rowmill_systems.knowledge.search.chunk_rows import delete_chunks
 from rowmill_systems.parts.clock import now
 from rowmill_systems.parts.documents.errors import DocumentAnalysisError
@@ -37,8 +37,9 @@ from rowmill_systems.parts.vectors.errors import WrongVector
 if TYPE_CHECKING:
     from rowmill_systems.knowledge.knowledge import Knowledge
 
-FAULTS_OF_FILE = (DocumentAnalysisError, NothingToRead, MissingObject, CorruptObject, ObjectTooLarge)
-FAULTS_OF_TEXT = (ModelRejected, WrongVector)
+FAULTS = (
+    DocumentAnalysisError, NothingToRead, MissingObject, CorruptObject, ObjectTooLarge, ModelRejected, WrongVector,
+)  # fmt: skip
 """What is wrong with a document itself, unless it is retryable. A store that refuses us is no fault of it."""
 
 
@@ -52,17 +53,25 @@ async def process_document(knowledge: "Knowledge", event: rm.outbox.Event) -> rm
         return None
     if isinstance(begun, ModelDiffers):
         return outcome_of(begun)
+    if not begun.published:
+        try:
+            await index_or_fail(knowledge, begun, embedder)
+        except EventSuperseded:
+            log_event("document.overtaken", document_id=document_id, generation=begun.fence.generation)
+            await remove_written(knowledge, begun)
+            return None
+    await sweep_points(knowledge, begun)
+    return None
+
+
+async def index_or_fail(knowledge: "Knowledge", run: DocumentRun, embedder: Embedder) -> None:
+    """Index the document, or write to it why that failed."""
     try:
-        if not begun.published:
-            await index_document(knowledge, begun, embedder)
-        await sweep_points(knowledge, begun)
-    except EventSuperseded:
-        await remove_written(knowledge, begun)
-    except rm.errors.LeaseLost:
+        await index_document(knowledge, run, embedder)
+    except (EventSuperseded, rm.errors.LeaseLost):
         raise
     except Exception as error:
-        await handle_failure(knowledge, begun, error)
-    return None
+        await handle_failure(knowledge, run, error)
 
 
 async def index_document(knowledge: "Knowledge", run: DocumentRun, embedder: Embedder) -> None:
@@ -82,8 +91,8 @@ async def verify_points(knowledge: "Knowledge", run: DocumentRun, total: int) ->
     collection, document_id, generation = collection_of(run.fence.kb_id), run.document.id, run.fence.generation
     found = (await knowledge.vectors.count(collection, document_id)).get(generation, 0)
     if found != total:
-        await knowledge.vectors.delete(collection, document_id, generation=generation)
         await knowledge.mill.run(partial(_restart_embedding, run=run))
+        await knowledge.vectors.delete(collection, document_id, generation=generation)
         raise StoreDisagrees(f"the vector store has {found} points of the {total} that were written")
 
 
@@ -115,61 +124,65 @@ def publish(connection: sa.Connection, run: DocumentRun, embedder: Embedder, tot
 
 
 async def sweep_points(knowledge: "Knowledge", run: DocumentRun) -> None:
-    """Delete the points of all other generations. A first run has no others."""
+    """Delete the points of earlier generations. Never those of later ones: we may have been frozen for that long."""
+    collection, document_id = collection_of(run.fence.kb_id), run.document.id
     if run.fence.generation == 1:
         return
-    swept = await knowledge.vectors.delete(
-        collection_of(run.fence.kb_id), run.document.id, other_than=run.fence.generation
-    )
+    swept = 0
+    for generation in await knowledge.vectors.count(collection, document_id):
+        if generation < run.fence.generation:
+            swept += await knowledge.vectors.delete(collection, document_id, generation=generation)
     if swept:
-        log_event("document.swept", document_id=run.document.id, points=swept)
+        log_event("document.swept", document_id=document_id, points=swept)
 
 
 async def remove_written(knowledge: "Knowledge", run: DocumentRun) -> None:
-    """Delete the points of a run that was overtaken. If that fails, the deletion or the run that overtook it does it,
-    or the comparison of the stores finds them."""
-    log_event("document.overtaken", document_id=run.document.id, generation=run.fence.generation)
+    """Delete the points of a run that ended without being shown, and the collection if it brought that back to life.
+
+    If that fails, the event that overtook it does it, or the comparison of the stores finds them.
+    """
+    collection, generation = collection_of(run.fence.kb_id), run.fence.generation
     with suppress(Exception):
-        await knowledge.vectors.delete(collection_of(run.fence.kb_id), run.document.id, generation=run.fence.generation)
+        document, kb = await knowledge.mill.run(partial(_read_both, run=run), write=False)
+        if kb is None or kb.status != KbStatus.ACTIVE:
+            await knowledge.vectors.drop(collection)
+        elif document is None or document.indexed_generation != generation:
+            await knowledge.vectors.delete(collection, run.document.id, generation=generation)
+
+
+# served by: the primary keys
+def _read_both(connection: sa.Connection, run: DocumentRun) -> tuple[KbDocument | None, KnowledgeBase | None]:
+    return read_document(connection, run.document.id), read_kb(connection, run.fence.kb_id)
 
 
 async def handle_failure(knowledge: "Knowledge", run: DocumentRun, error: Exception) -> None:
     """Write to the document how its run failed. Raises `error` if it is a failure of the event as well."""
-    event, document_id = run.fence.event, run.document.id
-    failure = outcome_of(error)
-    if is_fault_of_document(error):
-        if isinstance(error, FAULTS_OF_TEXT):
-            await remove_unpublished(knowledge, run)
+    event, failure = run.fence.event, outcome_of(error)
+    is_permanent = is_fault_of_document(error)
+    counts = failure.count_attempt and not isinstance(error, FREE)
+    gives_up = is_permanent or (event.last_attempt and counts)
+    write = partial(write_failure, run=run, failure=failure, gives_up=gives_up)
+    if is_permanent:
         async with event.settling() as session:
-            write = partial(write_failure, run=run, failure=failure, gives_up=True)
             await (await session.connection()).run_sync(write)
-        log_event("document.failed", document_id=document_id, code=failure.code)
-        return
-    gives_up = event.last_attempt and failure.count_attempt and not isinstance(error, FREE)
+    else:
+        await knowledge.mill.run(write)
     if gives_up:
-        with suppress(Exception):
-            await remove_unpublished(knowledge, run)
-    with suppress(EventSuperseded):
-        await knowledge.mill.run(partial(write_failure, run=run, failure=failure, gives_up=gives_up))
-    raise error
+        log_event("document.failed", document_id=run.document.id, code=failure.code)
+        # Only now: as long as the run may go on, another attempt of it may need them.
+        await remove_written(knowledge, run)
+    if not is_permanent:
+        raise error
 
 
 def is_fault_of_document(error: Exception) -> bool:
     """Tell whether another attempt would fail as well."""
-    return isinstance(error, FAULTS_OF_FILE + FAULTS_OF_TEXT) and not error.retryable
-
-
-async def remove_unpublished(knowledge: "Knowledge", run: DocumentRun) -> None:
-    """Delete the points of a run that ends here."""
-    if not run.published:
-        await knowledge.vectors.delete(collection_of(run.fence.kb_id), run.document.id, generation=run.fence.generation)
+    return isinstance(error, FAULTS) and not error.retryable
 
 
 # served by: the primary keys
 def write_failure(connection: sa.Connection, run: DocumentRun, failure: rm.RetryLater, gives_up: bool) -> None:
-    """Write a failure to the document: it is FAILED, or waits for another attempt."""
-    if run.published:  # it is ready, and only its sweep failed
-        return
+    """Write a failure to the document: it is FAILED, or waits for another attempt. Raises as the fence does."""
     document = run.fence.check(connection)
     attempt = run.fence.event.attempt
     if gives_up:
