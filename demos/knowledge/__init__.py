@@ -1,0 +1,1 @@
+"""The demo of knowledge bases: documents under killed workers and damaged stores."""
