@@ -1,4 +1,4 @@
-"""Answer questions from the documents of knowledge bases, with citations."""
+"""CitedAnswer questions from the documents of knowledge bases, with citations."""
 
 import asyncio
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CitedAnswer:
     """An answer, the passages that it cites, and all that were found."""
 
     outcome: AnswerOutcome
@@ -69,14 +69,14 @@ async def answer(
     kb_ids: Sequence[UUID],
     limit: int = 6,
     filters: SearchFilters | None = None,
-) -> Answer:
-    """Answer a question from the best passages, up to `limit`. Each statement names the passages that it rests on.
+) -> CitedAnswer:
+    """CitedAnswer a question from the best passages, up to `limit`. Each statement names the passages that it rests on.
 
     Without a model, or if it fails, there are passages only. Raises KbMissing if a knowledge base is not there.
     """
     question = question[:LONGEST_QUESTION]
     found = await search(knowledge, question, kb_ids=kb_ids, limit=limit, filters=filters)
-    without = Answer(AnswerOutcome.NOT_FOUND, None, (), found.hits, found.degraded)
+    without = CitedAnswer(AnswerOutcome.NOT_FOUND, None, (), found.hits, found.degraded)
     if not found.hits:
         return without
     settings = knowledge.settings

@@ -72,7 +72,7 @@ def read_hits(
     return shown
 
 
-def _documents(connection: sa.Connection, ids: set[UUID], kb_ids: Sequence[UUID]) -> "dict[UUID, sa.Row[Any]]":
+def _documents(connection: sa.Connection, ids: set[UUID], kb_ids: Sequence[UUID]) -> dict[UUID, Any]:
     wanted = sa.select(KbDocument.id, KbDocument.kb_id, KbDocument.filename, KbDocument.indexed_generation)
     shown = wanted.where(
         KbDocument.id.in_(ids), KbDocument.kb_id.in_(kb_ids), KbDocument.status == DocumentStatus.READY
@@ -80,12 +80,12 @@ def _documents(connection: sa.Connection, ids: set[UUID], kb_ids: Sequence[UUID]
     return {row.id: row for row in connection.execute(shown)}
 
 
-def _chunks(connection: sa.Connection, keys: Sequence[ChunkKey]) -> "dict[ChunkKey, sa.Row[Any]]":
+def _chunks(connection: sa.Connection, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Any]:
     """Return these chunks and their neighbours."""
     wanted = sa.select(
         Chunk.document_id, Chunk.generation, Chunk.number, Chunk.page, Chunk.page_title, Chunk.heading, Chunk.text
     )
-    found: dict[ChunkKey, sa.Row[Any]] = {}
+    found: dict[ChunkKey, Any] = {}
     for key in keys:
         near = wanted.where(
             Chunk.document_id == key.document_id,

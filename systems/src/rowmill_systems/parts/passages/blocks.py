@@ -19,7 +19,7 @@ class BlockKind(StrEnum):
 
 
 @dataclass(slots=True)
-class Block:
+class TextBlock:
     """Neighbouring lines that belong together."""
 
     kind: BlockKind
@@ -30,17 +30,17 @@ class Block:
     """Of a heading, without its marks."""
 
 
-def blocks_of(lines: tuple[Line, ...]) -> Iterator[Block]:
+def blocks_of(lines: tuple[Line, ...]) -> Iterator[TextBlock]:
     """Yield the blocks of a page in their order. Every line is in one of them."""
     usual = usual_height(lines)
-    block: Block | None = None
+    block: TextBlock | None = None
     for place, line in enumerate(lines):
         before = lines[place - 1].text if place else ""
         after = lines[place + 1].text if place + 1 < len(lines) else ""
         if heading := heading_of(line, before, after, usual):
             if block:
                 yield block
-            yield Block(BlockKind.HEADING, [line.text], *heading)
+            yield TextBlock(BlockKind.HEADING, [line.text], *heading)
             block = None
             continue
         kind = _kind_of(line.text, block)
@@ -49,14 +49,14 @@ def blocks_of(lines: tuple[Line, ...]) -> Iterator[Block]:
             introduced = [block.lines.pop()] if intro else []
             if block.lines:
                 yield block
-            block = Block(kind, introduced)
-        block = block or Block(kind)
+            block = TextBlock(kind, introduced)
+        block = block or TextBlock(kind)
         block.lines.append(line.text)
     if block:
         yield block
 
 
-def _kind_of(text: str, block: Block | None) -> BlockKind:
+def _kind_of(text: str, block: TextBlock | None) -> BlockKind:
     if "\t" in text.strip():
         return BlockKind.TABLE
     if _ITEM.match(text):

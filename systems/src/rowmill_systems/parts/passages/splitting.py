@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rowmill_systems.parts.documents.document import Document, Page
 from rowmill_systems.parts.models.tokens import estimate_tokens
-from rowmill_systems.parts.passages.blocks import Block, BlockKind, blocks_of
+from rowmill_systems.parts.passages.blocks import BlockKind, TextBlock, blocks_of
 from rowmill_systems.parts.passages.headings import HeadingPath
 from rowmill_systems.parts.passages.passage import Passage
 from rowmill_systems.parts.passages.units import fitting, units_of
@@ -41,19 +41,19 @@ class PageSplitter:
                 yield from self._add(block)
         yield from self._flush()
 
-    def _begin_section(self, block: Block) -> Iterator[Passage]:
+    def _begin_section(self, block: TextBlock) -> Iterator[Passage]:
         if self._has_body:
             yield from self._flush()
         self._path.enter(block.level, block.words)
         for piece in units_of(block, self._most):
             yield from self._take(piece)
 
-    def _add(self, block: Block) -> Iterator[Passage]:
+    def _add(self, block: TextBlock) -> Iterator[Passage]:
         for unit in units_of(block, self._most):
             yield from self._take(unit)
             self._has_body = True
 
-    def _add_table(self, block: Block) -> Iterator[Passage]:
+    def _add_table(self, block: TextBlock) -> Iterator[Passage]:
         """A table that is split begins with its header in each passage."""
         header = header_of(block, self._most)
         if estimate_tokens("\n".join(block.lines)) <= self._most or not header:
@@ -85,7 +85,7 @@ class PageSplitter:
             yield Passage(self._page.number, self._page.title, str(self._path), text)
 
 
-def header_of(block: Block, most: int) -> str:
+def header_of(block: TextBlock, most: int) -> str:
     """Return the first row of a table if it names its columns: it has no numbers, and is short."""
     header = f"{block.lines[0]}\n"
     cells = [cell for cell in block.lines[0].split("\t") if cell.strip()]

@@ -8,25 +8,25 @@ from typing import Any
 from semchunk.semchunk import chunk
 
 from rowmill_systems.parts.models.tokens import estimate_tokens
-from rowmill_systems.parts.passages.blocks import Block, BlockKind
+from rowmill_systems.parts.passages.blocks import BlockKind, TextBlock
 
 WINDOW = 50_000
 """Characters of a unit that are split at once: bounds memory."""
 SHORT_LINE = 0.6
 """As a share of the longest line of its block: a shorter one ends a paragraph."""
-_SENTENCE_END = re.compile(r"""(?<=[.!?…])["'»”’)\]]*\s+(?=\S)|(?<=[。！？।؟])["”’」』）]*""")
+_SENTENCE_END = re.compile(r"""(?<=[.!?…])["'»”’)\]]*\s+(?=\S)|(?<=[。！？।؟])["”’」』）]*\s*""")
 _ABBREVIATED = re.compile(
     r"(?:\b(?:[^\W\d_]|e\.g|i\.e|etc|cf|Dr|Mr|Mrs|Ms|St|No|Nr|Fig|Eq|vs|approx|bzw|ca|vgl)\.)\s+$"
 )
 
 
-def units_of(block: Block, most: int) -> Iterator[str]:
+def units_of(block: TextBlock, most: int) -> Iterator[str]:
     """Yield the texts of a block in their order; joined, they are the block. None is longer than `most` tokens."""
     for unit in _whole_units(block, most):
         yield from fitting(unit, most)
 
 
-def _whole_units(block: Block, most: int) -> Iterator[str]:
+def _whole_units(block: TextBlock, most: int) -> Iterator[str]:
     text = "".join(f"{line}\n" for line in block.lines)
     if block.kind is not BlockKind.TEXT and estimate_tokens(text) <= most:
         yield text
