@@ -6,6 +6,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from pydantic import SecretStr
 
 import rowmill as rm
+from rowmill_systems.parts.models.endpoint import is_header_value
 from rowmill_systems.parts.vectors.port import VectorStore
 
 FORMS = "./vectors.db, sqlite:////var/lib/vectors.db, postgresql://user@host/database or http://host:6333 of Qdrant"
@@ -66,6 +67,8 @@ def server_of(parts: SplitResult, api_key: SecretStr | None) -> VectorStore:
         raise wrong_url(parts.scheme, "keys do not belong into a URL, which is logged. Pass api_key")
     if not parts.hostname:
         raise wrong_url(parts.scheme, "it names no server. Write http://host:6333")
+    if api_key is not None and not is_header_value(api_key.get_secret_value()):
+        raise wrong_url(parts.scheme, "api_key can't be sent in a header. Look for spaces and line ends around it")
     try:
         from rowmill_systems.parts.vectors.qdrant import QdrantVectors
     except ModuleNotFoundError as error:

@@ -14,8 +14,8 @@ from rowmill_systems.parts.vectors.errors import (
     WrongDimensions,
 )
 
-BROKEN = (ApiException, QdrantException, OSError, AssertionError)
-"""The client asserts that a response has a result."""
+BROKEN = (ApiException, QdrantException, OSError, ValueError, AssertionError)
+"""The client parses responses, and asserts that they have a result."""
 
 
 class CollectionThere(VectorsUnavailable):

@@ -54,7 +54,8 @@ PAGE_OF_DOCUMENTS = """
 SELECT p.document, c.name, p.generation, p.model, count(*), max(p.at)
 FROM vector_points p JOIN vector_collections c ON c.id = p.collection
 WHERE p.document > ? AND p.document <= ?
-GROUP BY p.document, p.collection, p.generation, p.model ORDER BY p.document
+GROUP BY p.document, p.collection, p.generation, p.model
+ORDER BY p.document, p.collection, p.generation, p.model
 """
 ONE_DOCUMENT = """
 SELECT p.document, c.name, p.generation, p.model, count(*), max(p.at)

@@ -82,13 +82,19 @@ def collection_in(connection: sqlite3.Connection, name: str) -> CollectionRow:
     return found
 
 
+class VectorConnection(sqlite3.Connection):
+    """A connection that knows its file from another one under the same name."""
+
+    file = (0, 0)
+
+
 class VectorFile:
     """The file and its idle connections. Safe to share among threads; a forked process opens connections of its own."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser().absolute()
         self._lock = threading.Lock()
-        self._idle: list[sqlite3.Connection] = []
+        self._idle: list[VectorConnection] = []
         self._file: tuple[int, int] | None = None
         self._process = os.getpid()
 
@@ -106,13 +112,13 @@ class VectorFile:
                     connection.execute(statement)
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[VectorConnection]:
         """See one state of the file, from the first statement to the end."""
         with self._connected() as connection, transaction(connection, "BEGIN"):
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[VectorConnection]:
         """Write all or nothing."""
         with self._connected() as connection, transaction(connection, "BEGIN IMMEDIATE"):
             yield connection
@@ -124,7 +130,7 @@ class VectorFile:
             connection.close()
 
     @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
+    def _connected(self) -> Iterator[VectorConnection]:
         with translated():
             file = self._identity()
             connection = self._taken(file)
@@ -139,18 +145,13 @@ class VectorFile:
                     return
             connection.close()
 
-    def _taken(self, file: tuple[int, int]) -> sqlite3.Connection:
+    def _taken(self, file: tuple[int, int]) -> VectorConnection:
         with self._lock:
-            stale: list[sqlite3.Connection] = []
-            if self._process != os.getpid():
-                INHERITED.extend(self._idle)
-                self._idle, self._file, self._process = [], None, os.getpid()
-            if self._file != file:
-                stale, self._idle, self._file = self._idle, [], file
+            if self._file != file or self._process != os.getpid():
+                ABANDONED.extend(self._idle)
+                self._idle, self._file, self._process = [], file, os.getpid()
             found = self._idle.pop() if self._idle else None
-        for connection in stale:
-            connection.close()
-        return found or connect(self.path)
+        return found or connect(self.path, file)
 
     def _identity(self) -> tuple[int, int]:
         """Return what tells the file from another one under its name. A connection would go on in one that was
@@ -164,17 +165,19 @@ class VectorFile:
         return found.st_dev, found.st_ino
 
 
-INHERITED: list[sqlite3.Connection] = []
-"""Connections of the process that forked us. They are kept, since closing them here would disturb it."""
+ABANDONED: list[VectorConnection] = []
+"""Connections of the process that forked us, or to a file that another one replaced. They stay open: to close one could
+remove the log of the file that is there now."""
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, file: tuple[int, int]) -> VectorConnection:
     """Connect to the file, which must be there: SQLite would make an empty one, which looks like vectors were lost."""
     connection = sqlite3.connect(
-        f"{path.as_uri()}?mode=rw", uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
-    )
+        f"{path.as_uri()}?mode=rw", uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False,
+        factory=VectorConnection,
+    )  # fmt: skip
+    connection.file = file
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA secure_delete = OFF")
     return connection
 
 

@@ -33,6 +33,8 @@ SELECT id, document, generation, number FROM vector_points WHERE id IN (SELECT v
 """
 
 Ids = npt.NDArray[np.int64]
+CacheKey = tuple[tuple[int, int], str]
+"""A file and a collection in it."""
 
 
 class VectorSearch:
@@ -46,20 +48,21 @@ class VectorSearch:
         self._file = file
         self._most = cache_bytes
         self._lock = threading.Lock()
-        self._cached: OrderedDict[str, CachedCollection] = OrderedDict()
+        self._cached: OrderedDict[CacheKey, CachedCollection] = OrderedDict()
 
     def nearest(self, collection: str, vector: Vector, limit: int, documents: Sequence[UUID] | None) -> list[VectorHit]:
-        cached = self._entry(collection)
         with self._file.reading() as connection:
+            key = connection.file, collection
+            cached = self._entry(key)
             with cached.lock:  # so that it sees states of the file one after the other
                 try:
                     row = collection_in(connection, collection)
                 except CollectionMissing:
-                    self._forget(collection)
+                    self._forget(key)
                     raise
                 query = unit_vector(vector, row.dimensions)
                 blocks = None
-                if documents is None and self._make_room(collection, row):
+                if documents is None and self._make_room(key, row):
                     blocks = cached.refresh(connection, row)
             if blocks is not None:
                 return nearest_cached(connection, blocks, query, limit)
@@ -71,29 +74,29 @@ class VectorSearch:
         with self._lock:
             self._cached.clear()
 
-    def _forget(self, collection: str) -> None:
+    def _forget(self, key: CacheKey) -> None:
         with self._lock:
-            self._cached.pop(collection, None)
+            self._cached.pop(key, None)
 
-    def _entry(self, collection: str) -> "CachedCollection":
+    def _entry(self, key: CacheKey) -> "CachedCollection":
         with self._lock:
-            found = self._cached.setdefault(collection, CachedCollection())
-            self._cached.move_to_end(collection)
+            found = self._cached.setdefault(key, CachedCollection())
+            self._cached.move_to_end(key)
             return found
 
-    def _make_room(self, collection: str, row: CollectionRow) -> bool:
+    def _make_room(self, key: CacheKey, row: CollectionRow) -> bool:
         """Forget what was not searched for longest. Return False if the collection is too large in any case."""
         needed = row.count * row.dimensions * 4
         with self._lock:
             if needed > self._most:
-                self._cached.pop(collection, None)
+                self._cached.pop(key, None)
                 return False
-            others = [name for name in self._cached if name != collection]
-            used = sum(self._cached[name].size for name in others)
-            for name in others:
+            others = [other for other in self._cached if other != key]
+            used = sum(self._cached[other].size for other in others)
+            for other in others:
                 if used + needed <= self._most:
                     break
-                used -= self._cached.pop(name).size
+                used -= self._cached.pop(other).size
         return True
 
 

@@ -1,0 +1,91 @@
+"""What is special about vectors in PostgreSQL."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from rowmill_systems.parts.vectors import VectorStore, open_vectors
+from rowmill_systems.parts.vectors.errors import VectorsRefused, VectorsUnavailable
+from rowmill_systems.parts.vectors.pgvector import LAST, PAGE_OF_DOCUMENTS, PgVectors
+from rowmill_systems.parts.vectors.pgvector_errors import meaning
+from systems.tests.parts.vectors.points import document, every_verb, listed, points, some_vectors
+
+DOC = document(1)
+
+
+async def test_a_database_without_tables_is_no_empty_store(pgvector: VectorStore) -> None:
+    """It may be another one than before."""
+    for verb in every_verb(pgvector, DOC, some_vectors(1)[0], points(DOC, 1)).values():
+        with pytest.raises(VectorsUnavailable, match="no tables"):
+            await verb()
+    await pgvector.prepare()
+    assert await listed(pgvector.documents()) == []
+
+
+async def test_processes_that_make_the_tables_at_once(pg_url: str) -> None:
+    stores = [open_vectors(pg_url) for _ in range(4)]
+    await asyncio.gather(*(store.create("kb_1", 8) for store in stores))
+    assert len(await listed(stores[0].collections())) == 1
+    for store in stores:
+        await store.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        (asyncpg.FeatureNotSupportedError("x"), "Install its package"),
+        (asyncpg.UndefinedFileError("x"), "Install its package"),
+        (asyncpg.UndefinedObjectError("x"), "CREATE EXTENSION vector"),
+        (asyncpg.InsufficientPrivilegeError("x"), "CREATE EXTENSION vector"),
+        (asyncpg.InvalidPasswordError("x"), "28P01"),
+    ],
+)
+def test_what_somebody_has_to_set_up_is_said_with_its_fix(error: asyncpg.PostgresError, fix: str) -> None:
+    found = meaning(error)
+    assert isinstance(found, VectorsRefused)
+    assert fix in str(found)
+
+
+async def test_a_server_without_pgvector_says_what_to_install(pgvector: PgVectors, pg_url: str) -> None:
+    """As a server whose packages lack it answers: the name of another extension stands for it."""
+    connection = await asyncpg.connect(pg_url)
+    with pytest.raises(asyncpg.PostgresError) as raised:
+        await connection.execute("CREATE EXTENSION rowmill_has_no_such_extension")
+    await connection.close()
+    assert "Install its package" in str(meaning(raised.value))
+
+
+async def test_a_put_and_a_drop_at_once_leave_no_points(pgvector: VectorStore) -> None:
+    await pgvector.create("kb_1", 8)
+    puts = [pgvector.put("kb_1", points(document(n), 50)) for n in range(6)]
+    await asyncio.gather(*puts, pgvector.drop("kb_1"), return_exceptions=True)
+    assert await listed(pgvector.documents()) == []
+
+
+async def test_a_store_is_used_in_one_event_loop_after_the_other(pg_url: str) -> None:
+    """As tasks of Celery do."""
+    store = open_vectors(pg_url)
+
+    def use() -> int:
+        async def work() -> int:
+            await store.create("kb_1", 8)
+            await store.put("kb_1", points(DOC, 3))
+            found = await store.search("kb_1", some_vectors(1)[0], 5)
+            await store.close()
+            return len(found)
+
+        return asyncio.run(work())
+
+    assert [await asyncio.to_thread(use) for _ in range(2)] == [3, 3]
+
+
+async def test_a_page_of_documents_is_read_from_the_index(pgvector: VectorStore, pg_url: str) -> None:
+    await pgvector.create("kb_1", 2)
+    await pgvector.put("kb_1", [point for n in range(600) for point in points(document(n), 5, dimensions=2)])
+    connection = await asyncpg.connect(pg_url)
+    await connection.execute("VACUUM ANALYZE rowmill_vectors.points")
+    plan = await connection.fetch(f"EXPLAIN {PAGE_OF_DOCUMENTS}", type(LAST)(int=2**127), 10)
+    await connection.close()
+    text = "\n".join(row[0] for row in plan)
+    assert text.count("Index Only Scan using points_pkey") == 2, text
