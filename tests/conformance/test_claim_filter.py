@@ -248,8 +248,10 @@ async def test_the_oldest_ready_row_is_one_of_ours(database_url: str) -> None:
         await put(member, FAX | {"available_at": long_ago})
         sql = member.store.sql(member.queue)
         assert await member.mill.run(lambda c: activity.oldest_ready(c, sql)) is None
+        assert not await member.mill.run(lambda c: counts.has_work(c, sql))
         await put(member, MAIL | {"available_at": datetime.now(UTC) - timedelta(days=2)})
         age = await member.mill.run(lambda c: activity.oldest_ready(c, sql))
+        assert await member.mill.run(lambda c: counts.has_work(c, sql))
         assert age is not None
         assert 2 * 86400 <= age < 3 * 86400
 

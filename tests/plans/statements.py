@@ -332,11 +332,12 @@ async def upkeep_statements(mill: Mill) -> list[Statement]:
     sql, step = mill.store.sql(PLAIN), PLAIN.steps[0]
     running, finished = frozenset({index(PLAIN, "running")}), frozenset({index(PLAIN, "finished")})
     depth = await recorded(mill, lambda m: m.run(lambda c: counts.depth(c, sql, 1000)))
+    work = await recorded(mill, lambda m: m.run(lambda c: counts.has_work(c, sql)))
     rescue = await recorded(mill, lambda m: m.run(lambda c: rescuing.rescue(c, sql, step, 500)))
     prune = await recorded(
         mill, lambda m: change.prune(m.store, PLAIN, Filter(), timedelta(seconds=ROWS - 5000), batch=500)
     )
-    assert (len(depth), len(rescue), len(prune)) == (1, 2, 2)
+    assert (len(depth), len(work), len(rescue), len(prune)) == (1, 1, 2, 2)
 
     def made(name: str, about: Recorded, indexes: frozenset[str], most: int) -> Statement:
         text, arguments, index_plans = about
@@ -344,6 +345,7 @@ async def upkeep_statements(mill: Mill) -> list[Statement]:
 
     return [
         made("depth against a threshold", depth[0], frozenset({ready(PLAIN)}), 300),
+        made("whether there is work", work[0], running | {ready(PLAIN)}, 300),
         made("rescue, rows without a lease", rescue[0], running, 100),
         made("rescue, expired leases", rescue[1], running, 2000),
         made("prune", prune[0], finished, 2000),

@@ -89,20 +89,6 @@ def oldest_ready(connection: Connection, sql: QueueSql) -> float | None:
     return max(ages, default=None)
 
 
-# served by: the ready index and the running index of each stage
-def has_work(connection: Connection, sql: QueueSql) -> bool:
-    """Return whether a worker would find something: a row that is due, or one that runs, whose worker may have died."""
-    conditions = []
-    for step in sql.queue.steps:
-        ready = f"{sql.is_in(step.claimable)}{sql.part}{sql.may_claim()}"
-        conditions += [f"{ready} AND {sql.available_at} IS NULL", f"{sql.is_in(step.running)}{sql.part}"]
-        if "available_at" in sql.queue.columns:
-            conditions.append(f"{ready} AND {sql.due}")
-    found = " UNION ALL ".join(f"SELECT 1 FROM {sql.table} WHERE {condition}" for condition in conditions)
-    with index_plans(connection):
-        return connection.exec_driver_sql(f"SELECT 1 FROM ({found}) AS work LIMIT 1").first() is not None
-
-
 def _heads(connection: Connection, sql: QueueSql, step: Step) -> Iterator[float]:
     queue = sql.queue
     levels: list[str] = [""]

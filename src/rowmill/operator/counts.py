@@ -236,6 +236,20 @@ def depth(connection: Connection, sql: QueueSql, at_least: int) -> Depth:
     return Depth(min(found, at_least), How.CAPPED if found > at_least else How.EXACT)
 
 
+# served by: the ready index and the running index of each stage
+def has_work(connection: Connection, sql: QueueSql) -> bool:
+    """Return whether a worker would find something: a row that is due, or one that runs, whose worker may have died."""
+    found = []
+    for step in sql.queue.steps:
+        running = f"SELECT 1 FROM {sql.table} WHERE {sql.is_in(step.running)}{sql.part}"
+        found.append(f"{running} ORDER BY {sql.role('leased_until')} LIMIT 1")
+        due = [f"{sql.available_at} IS NULL", *([sql.due] if "available_at" in sql.queue.columns else [])]
+        found += [_last_ready(sql, step, "1", 1, f"{sql.part}{sql.may_claim()} AND {moment}") for moment in due]
+    parts = " UNION ALL ".join(f"SELECT 1 FROM ({rows}) AS part" for rows in found)
+    with index_plans(connection):
+        return connection.exec_driver_sql(f"SELECT 1 FROM ({parts}) AS work LIMIT 1").first() is not None
+
+
 def _last_ready(sql: QueueSql, step: Step, wanted: str, limit: int, further: str = "") -> str:
     """Return a query for rows of a stage from the end of its ready index: claims leave dead entries at its beginning.
     `further` is a condition with its AND."""

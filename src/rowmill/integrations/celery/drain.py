@@ -13,7 +13,7 @@ from rowmill.integrations.counts import Counts, counts_of
 from rowmill.integrations.mills import MillSource, as_names, chosen_queues, find_mill
 from rowmill.mill import Mill
 from rowmill.model.duration import Duration
-from rowmill.operator.activity import has_work
+from rowmill.operator.counts import has_work
 from rowmill.store.own import schema
 from rowmill.worker.report import Report
 from rowmill.worker.settings import WorkerSettings
