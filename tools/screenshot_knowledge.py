@@ -35,8 +35,8 @@ two euros, and dogs travel free if they are on a lead.
 
 ## Later crossings
 
-Passengers had asked for later crossings for years. A trial last summer carried more people than expected: on Fridays, the
-ship at eleven was as full as the one at six.
+Passengers had asked for later crossings for years. A trial last summer carried more people than expected: on Fridays,
+the ship at eleven was as full as the one at six.
 
 ## Winter
 
@@ -56,7 +56,7 @@ TEXTS = {
     "ferries.md": FERRIES,
     "heat pumps.md": HEAT,
     f"{LONG}_2026.md": f"# {LONG}\n\nThe {LONG} has its anniversary this year.\n",
-    "minutes of the council.txt": "The council votes on the new bridge on Thursday. The ferry goes on until it is open.\n",
+    "minutes of the council.txt": "The council votes on the new bridge on Thursday. The ferry goes on until then.\n",
     "rye bread.txt": "A recipe for rye bread that needs no kneading. It rests for eighteen hours.\n",
 }
 STATES: dict[str, dict[str, Any]] = {
@@ -86,7 +86,7 @@ async def put(knowledge: Knowledge, kb_id: UUID, name: str, content: bytes) -> U
 
 async def documents_in(knowledge: Knowledge, kb_id: UUID) -> list[UUID]:
     wanted = sa.select(KbDocument.id).where(KbDocument.kb_id == kb_id, KbDocument.status == "ready")
-    return await knowledge.mill.run(lambda c: list(c.scalars(wanted.order_by(KbDocument.filename))), write=False)
+    return await knowledge.mill.run(lambda c: list(c.scalars(wanted.order_by(KbDocument.filename.desc()))), write=False)
 
 
 async def damage(knowledge: Knowledge, kb_id: UUID) -> None:
@@ -103,6 +103,7 @@ async def damage(knowledge: Knowledge, kb_id: UUID) -> None:
             await incoming.write(text)
             await incoming.keep(owner_of(uuid4()), uuid4())
     await check(knowledge, execute=True)
+    await knowledge.vectors.delete(collection_of(kb_id), (await documents_in(knowledge, kb_id))[2])
 
 
 def change_rows(connection: sa.Connection) -> None:
@@ -165,7 +166,7 @@ async def knowledge_pages(knowledge: Knowledge, under: str) -> dict[str, str]:
         "knowledge-document-busy": f"{under}/documents/{busy}",
         "knowledge-search": f"{under}/search",
         "knowledge-search-hits": f"{under}/search?q=when+does+the+last+ferry+leave",
-        "knowledge-search-none": f"{under}/search?q=zzzzqqq",
+        "knowledge-search-none": f"{under}/search?q=ferry&kind=email",
         "knowledge-consistency": f"{under}/consistency",
         "knowledge-findings": f"{under}/consistency/findings?kind=ready_without_vectors",
         "knowledge-outbox": f"{under}/outbox",

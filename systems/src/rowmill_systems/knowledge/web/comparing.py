@@ -23,7 +23,7 @@ SHORTLY = 0.5
 
 
 class ComparisonJob:
-    """The comparison that goes on, and what the last one found. A plan writes nothing, so only this process knows it."""
+    """The comparison that goes on, and what the last one found. No plan is stored: only this process has it."""
 
     def __init__(self) -> None:
         self.words = ""

@@ -12,7 +12,7 @@ class Explanation:
 
 
 AGAIN = "Process it again. If it fails in the same way, the log of the worker says more."
-STORE_DOWN = "It is tried again by itself. Check that the store runs and that the address in the settings is right."
+STORE_DOWN = "Check that the store runs, and that its address in the settings is right."
 EXPLANATIONS = {
     "encrypted": Explanation("The file needs a password.", "Upload it without one."),
     "corrupt": Explanation(
@@ -50,7 +50,7 @@ EXPLANATIONS = {
     "forbidden": Explanation("The object store refuses access.", "Check its key and its rights (KNOWLEDGE_STORAGE)."),
     "not_confirmed": Explanation(
         "A store does not have what it said it has written, or still has what it said it has deleted.",
-        "It is tried again by itself. The page Consistency shows what differs.",
+        "The page Consistency shows what differs.",
     ),
     "wrong_model": Explanation(
         "The knowledge base has vectors of another model than the worker makes.",

@@ -15,7 +15,7 @@ from rowmill_systems.knowledge.uploading import upload
 from rowmill_systems.knowledge.web import reads
 from rowmill_systems.knowledge.web.asking import GivenEditor, GivenKnowledge
 from rowmill_systems.knowledge.web.documents import BY_REQUEST
-from rowmill_systems.knowledge.web.pages import show_base, show_bases, show_document
+from rowmill_systems.knowledge.web.pages import show_base, show_bases
 
 router = APIRouter(include_in_schema=False)
 Written = Annotated[str, Form(max_length=4000)]

@@ -1,7 +1,9 @@
 """Pages of those who operate it: consistency, the outbox, people, and one's own account."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -47,15 +49,16 @@ async def show_consistency(
 ) -> HTMLResponse:
     """Show what the comparisons of the stores found, and what an administrator can do about it."""
     runs = await history(knowledge, RUNS)
-    job = the_job(request)
     last = next((run for run in runs if run.ended_at is not None), None)
-    by_kind = last.kinds if last is not None else {}
-    kinds = sorted(((kind, by_kind.get(kind.name, 0)) for kind in KINDS), key=lambda pair: pair[1] == 0)
+    counts = last.kinds if last is not None else {}
+    kinds = [(kind, counts.get(kind.name, 0)) for kind in KINDS]
+    job = the_job(request)
+    sample = [shown_finding(one.kind, one.text) for one in job.plan.findings[:SAMPLE]] if job.plan is not None else []
     return site.page(
         "consistency.html", request, code=code, problem=problem, job=job, plan=job.plan, orphans=job.orphans,
-        runs=runs, last=last, kinds=kinds, drift=drift_of(runs), planned=planned_kinds(job.plan),
-        sample=[shown_finding(one.kind, one.text) for one in job.plan.findings[:SAMPLE]] if job.plan else [],
-        cap=knowledge.settings.reconcile_cap, cron=knowledge.settings.reconcile_cron,
+        runs=runs, last=last, drift=drift_of(runs), sample=await with_names(knowledge, sample),
+        open_kinds=[pair for pair in kinds if pair[1]], other_kinds=[pair for pair in kinds if not pair[1]],
+        planned=planned_kinds(job.plan), cap=knowledge.settings.reconcile_cap, cron=knowledge.settings.reconcile_cron,
     )  # fmt: skip
 
 
@@ -71,11 +74,15 @@ def drift_of(runs: Sequence[reconcile.RunView]) -> list[tuple[str, list[tuple[in
 
 
 def planned_kinds(plan: reconcile.Reconciled | None) -> list[tuple[DriftKind, int]]:
-    """Return what events would mend of a plan, by kind."""
+    """Return what events would mend of a plan, by kind: of a long plan, of the findings that it lists."""
     if plan is None:
         return []
-    counts = plan.counts.items()
-    return [(KINDS_BY_NAME[name], number) for name, number in counts if KINDS_BY_NAME[name].mending is Mending.EVENT]
+    due = Counter(one.kind for one in plan.findings if one.corrected_at is None)
+    return [(KINDS_BY_NAME[name], number) for name, number in due.items() if is_mended_by_event(name)]
+
+
+def is_mended_by_event(kind: str) -> bool:
+    return KINDS_BY_NAME[kind].mending is Mending.EVENT
 
 
 def shown_finding(kind: str, key: str) -> dict[str, Any]:
@@ -84,7 +91,19 @@ def shown_finding(kind: str, key: str) -> dict[str, Any]:
     of = KINDS_BY_NAME[kind]
     has_page = of.mending is not Mending.REQUEST and not kind.startswith("leftover")
     path = {DOCUMENT: "/documents/", KB: "/bases/"}.get(part) if has_page else None
-    return {"kind": kind, "key": key, "mending": of.mending, "path": f"{path}{own}" if path else None}
+    return {"kind": kind, "key": key, "mending": of.mending, "path": f"{path}{own}" if path else None, "name": key}
+
+
+async def with_names(knowledge: Knowledge, findings: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Return findings with the names of what they are about, if that is still there."""
+    ids = {part: [UUID(one["key"].partition(":")[2]) for one in findings if one["path"] and is_about(one, part)]
+           for part in (DOCUMENT, KB)}  # fmt: skip
+    names = await knowledge.mill.run(lambda c: reads.names_of(c, ids[DOCUMENT], ids[KB]), write=False)
+    return [one | {"name": names.get(one["key"].partition(":")[2], one["key"])} for one in findings]
+
+
+def is_about(finding: Mapping[str, Any], part: str) -> bool:
+    return bool(finding["key"].startswith(f"{part}:"))
 
 
 @router.get("/consistency/findings")
@@ -108,7 +127,9 @@ async def findings(
         for one in found[:FINDINGS_ON_A_PAGE]
     ]
     following = rows[-1]["key"] if len(found) > FINDINGS_ON_A_PAGE else None
-    return site.page("findings.html", request, kind=of, findings=rows, next=following, after=after)
+    return site.page(
+        "findings.html", request, kind=of, findings=await with_names(knowledge, rows), next=following, after=after
+    )
 
 
 @router.get("/outbox")
@@ -117,7 +138,7 @@ async def outbox(
     administrator: GivenAdministrator,
     request: Request,
     state: Word = "",
-    type: Word = "",  # noqa: A002
+    type: Word = "",
     aggregate: Annotated[str, Query(max_length=100)] = "",
     after: After = "",
 ) -> HTMLResponse:
@@ -125,9 +146,10 @@ async def outbox(
     wanted = {"state": state, "event_type": type, "aggregate": aggregate.strip()}
 
     def read(connection: sa.Connection) -> dict[str, Any]:
-        given = {name: storable(text) for name, text in wanted.items()}
+        page = reads.event_page(connection, **{name: storable(text) for name, text in wanted.items()}, after=after)
         return {
-            "page": reads.event_page(connection, **given, after=after),
+            "page": page,
+            "names": names_of_aggregates(connection, page.rows),
             "stats": knowledge.outbox.stats_on(connection),
         }
 
@@ -136,6 +158,20 @@ async def outbox(
         "outbox.html", request, **found, state=state, type=type, aggregate=aggregate, after=after, states=STATES,
         types=TYPES,
     )  # fmt: skip
+
+
+def names_of_aggregates(connection: sa.Connection, events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the names of the documents and knowledge bases that events are about, by their ids."""
+    documents, kbs = list[UUID](), list[UUID]()
+    for each in events:
+        with suppress(ValueError):
+            id = UUID(each["aggregate_id"] or "")
+            (kbs if is_about_kb(each) else documents).append(id)
+    return reads.names_of(connection, documents, kbs)
+
+
+def is_about_kb(event: Mapping[str, Any]) -> bool:
+    return str(event["event_type"]).startswith("kb.")
 
 
 @router.get("/outbox/{event_id}")
@@ -171,7 +207,7 @@ def page_about(connection: sa.Connection, row: Mapping[str, Any]) -> str | None:
         id = UUID(row["aggregate_id"] or "")
     except ValueError:
         return None
-    is_kb = str(row["event_type"]).startswith("kb.")
+    is_kb = is_about_kb(row)
     of: Any = KnowledgeBase if is_kb else KbDocument
     status = connection.scalar(sa.select(of.status).where(of.id == id))
     if status is None or status in ("deleting", "archived"):

@@ -93,7 +93,8 @@ async def answer_of(asked: Awaitable[Any]) -> Any:
 # served by: the primary key
 def chunks_by_generation(connection: sa.Connection, document: KbDocument) -> dict[int, int]:
     wanted = sa.select(Chunk.generation, sa.func.count()).where(Chunk.document_id == document.id)
-    return {generation: number for generation, number in connection.execute(wanted.group_by(Chunk.generation))}
+    rows = connection.execute(wanted.group_by(Chunk.generation))
+    return {row[0]: row[1] for row in rows}
 
 
 def object_place(answer: Any) -> Place:

@@ -1,6 +1,6 @@
 """What the pages read. Nothing here grows with the tables: counts stop at a limit, and lists are read in pages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -44,7 +44,7 @@ class KbContents:
 
     @property
     def documents(self) -> int:
-        return sum(self.counts.values())
+        return sum(number for status, number in self.counts.items() if status != DocumentStatus.DELETING)
 
     @property
     def is_more(self) -> bool:
@@ -97,7 +97,7 @@ def kb_page(connection: sa.Connection, *, search: str, sort: str, after: str, li
 
 
 # served by: ix_knowledge_bases_name
-def kb_names(connection: sa.Connection, limit: int = 200) -> list[tuple[UUID, str]]:
+def kb_names(connection: sa.Connection, limit: int) -> list[tuple[UUID, str]]:
     """Return the first knowledge bases by name, for a choice."""
     wanted = sa.select(KnowledgeBase.id, KnowledgeBase.name).where(KnowledgeBase.status == KbStatus.ACTIVE)
     rows = connection.execute(wanted.order_by(KnowledgeBase.name, KnowledgeBase.id).limit(limit))
@@ -193,3 +193,14 @@ def failed_documents(connection: sa.Connection, kb_id: UUID, limit: int) -> list
     """Return the oldest failed documents of a knowledge base."""
     wanted = sa.select(KbDocument.id).where(KbDocument.kb_id == kb_id, KbDocument.status == DocumentStatus.FAILED)
     return list(connection.scalars(wanted.order_by(KbDocument.created_at, KbDocument.id).limit(limit)))
+
+
+# served by: the primary keys
+def names_of(connection: sa.Connection, documents: Sequence[UUID], kbs: Sequence[UUID]) -> dict[str, str]:
+    """Return the names of these documents and knowledge bases, by their ids as text."""
+    found = dict[str, str]()
+    for table, name, ids in ((KbDocument, KbDocument.filename, documents), (KnowledgeBase, KnowledgeBase.name, kbs)):
+        if ids:
+            rows = connection.execute(sa.select(table.id, name).where(table.id.in_(ids)))
+            found |= {str(row[0]): row[1] for row in rows}
+    return found

@@ -15,7 +15,8 @@ STATUS_TONES = {
     "pending": "info", "processing": "busy", "ready": "good", "failed": "bad", "deleting": "wait", "archived": "plain",
 }  # fmt: skip
 EVENT_TONES = {
-    "pending": "info", "processing": "busy", "waiting": "wait", "processed": "good", "dead": "bad", "cancelled": "plain",
+    "pending": "info", "processing": "busy", "waiting": "wait", "processed": "good", "dead": "bad",
+    "cancelled": "plain",
 }  # fmt: skip
 RUN_TONES = {"ok": "good", "incomplete": "busy", "failed": "bad", "abandoned": "bad"}
 PLACE_TONES = {"here": "good", "coming": "info", "absent": "plain", "wrong": "bad", "unknown": "busy"}
@@ -66,6 +67,12 @@ def number_up_to(number: int, most: int) -> str:
     return f"{most:,}+" if number > most else f"{number:,}"
 
 
+def reason_of(payload: Any) -> str:
+    """Return why an event was written, if it says so, whatever somebody wrote there."""
+    found = payload.get("reason") if isinstance(payload, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
 def milliseconds(number: float) -> str:
     """Return a length of time: "340 ms", "2.4 s", "3 min"."""
     if number < 1000:
@@ -89,6 +96,7 @@ site = Site(
     words_of=words_of,
     highlighted=highlighted,
     milliseconds=milliseconds,
+    reason=reason_of,
     up_to=number_up_to,
     explain=explain,
     places=places,
