@@ -64,7 +64,7 @@ class Library:
         return [(each.event_type, each.aggregate_id) for each in await events(self.knowledge) if each.id > last]
 
     async def last_event(self) -> int:
-        return max(each.id for each in await events(self.knowledge))
+        return max([int(each.id) for each in await events(self.knowledge)])
 
     async def change(self, document_id: UUID, *, age: float | None = None, **values: Any) -> None:
         """Write columns of a document, as if its last change was some seconds ago."""
@@ -100,6 +100,20 @@ class Library:
         sqlite = self.knowledge.mill.url.get_backend_name() == "sqlite"
         as_stored = {name: each.hex if sqlite and isinstance(each, UUID) else each for name, each in values.items()}
         return await sql(self.knowledge, statement, **as_stored)
+
+    async def add_event(
+        self, name: str, state: str, *, created_days: float, processed_days: float | None, copies: int = 1
+    ) -> None:
+        """Write events as if they were made some days ago."""
+
+        def work(connection: sa.Connection) -> None:
+            dialect = connection.dialect.name
+            processed_at = None if processed_days is None else now(dialect, days=-processed_days)
+            row = {"event_type": name, "state": state, "attempts": 5 if state == "dead" else 0}
+            times = {"created_at": now(dialect, days=-created_days), "processed_at": processed_at}
+            connection.execute(sa.insert(OutboxEvent).values([row | times] * copies))
+
+        await self.knowledge.mill.run(work)
 
     async def set_event(self, document_id: UUID, state: str, **values: Any) -> None:
         """Put the event of a document into a state."""
