@@ -77,7 +77,7 @@ class Site:
 
     The package has a folder `templates`, and may have a folder `static`, which is served at /static. `filters` are
     added to those of Jinja2 and of `rowmill.web.shown`. With `login`, the path of a page, a browser that asks for
-    something without a login (401) is sent there.
+    something without a login (401) is sent there, and the navigation is for those who are logged in.
     """
 
     def __init__(
@@ -122,7 +122,8 @@ class Site:
     def page(self, template: str, request: Request, *, code: int = 200, **values: Any) -> HTMLResponse:
         """Render a template. `problem`, if given, is shown above the page as the reason why something was not done."""
         signed_in: SignedIn | None = request.scope.get(SIGNED_IN)
-        links = [link for link in self.pages if link.is_for(signed_in)]
+        nobody = self.login is not None and signed_in is None
+        links = [] if nobody else [link for link in self.pages if link.is_for(signed_in)]
         usual = {"problem": None, "siblings": request.scope.get(SIBLINGS, ()), "signed_in": signed_in, "links": links}
         values = usual | values
         text = self._templates.get_template(template).render(request=request, **values)

@@ -13,7 +13,7 @@ def tidy_name(name: str) -> str:
     if len(shown) > LONGEST_NAME:
         stem, dot, suffix = shown.rpartition(".")
         shown = f"{stem[: LONGEST_NAME - 20]}{dot}{suffix[:19]}" if dot else shown[:LONGEST_NAME]
-    return shown or "unnamed"
+    return shown if shown.strip(".") else "unnamed"
 
 
 def printable(text: str) -> str:
