@@ -49,7 +49,7 @@ async def upload(
     """
     ticket = UploadTicket(uuid4(), kb_id, uuid4(), tidy_name(filename), printable(media_type or "") or None)
     await knowledge.mill.run(lambda connection: _open_ticket(connection, ticket, knowledge.settings.upload_seconds))
-    storing = False
+    storing, stored = False, None
     try:
         async with knowledge.storage.receive(most=knowledge.settings.max_file_bytes) as incoming:
             async for chunk in chunks:
@@ -60,9 +60,12 @@ async def upload(
             storing = True
             stored = await incoming.keep(owner_of(kb_id), ticket.document_id)
         await knowledge.mill.run(lambda connection: _accept(connection, ticket, stored))
-    except BaseException:
-        with suppress(Exception):  # it comes due by itself, later
-            await knowledge.mill.run(lambda connection: _give_up(connection, ticket, storing))
+    except BaseException as error:
+        with suppress(Exception):  # the row comes due by itself, later
+            if isinstance(error, UploadExpired) and stored is not None:
+                await knowledge.storage.delete(stored.key)  # its row was cleaned up before
+            if stored is not None or not storing:
+                await knowledge.mill.run(lambda connection: _give_up(connection, ticket, is_stored=storing))
         raise
     log_event("document.uploaded", document_id=ticket.document_id, kb_id=kb_id, size=stored.size)
     return ticket.document_id
@@ -105,10 +108,14 @@ def _accept(connection: sa.Connection, ticket: UploadTicket, stored: Stored) -> 
 
 
 # served by: the primary key
-def _give_up(connection: sa.Connection, ticket: UploadTicket, storing: bool) -> None:
-    """Have the upload cleaned up now. Without any bytes stored, there is nothing to clean up."""
-    if storing:
-        connection.execute(sa.update(KbUpload).where(*_open(ticket)).values(available_at=now(connection.dialect.name)))
+def _give_up(connection: sa.Connection, ticket: UploadTicket, *, is_stored: bool) -> None:
+    """Have the upload cleaned up now. If nothing was stored, there is nothing to clean up.
+
+    Bytes whose fate is unknown may arrive yet: their row stays as it is, and comes due later.
+    """
+    if is_stored:
+        due = now(connection.dialect.name)
+        connection.execute(sa.update(KbUpload).where(*_open(ticket)).values(available_at=due))
     else:
         connection.execute(sa.delete(KbUpload).where(*_open(ticket)))
 
