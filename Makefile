@@ -13,7 +13,7 @@ ARGS ?=
 # and each of them would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv demo demo-articles demo-companies demo-entities demo-intake structure test quick coverage test-oldest lint types check format screenshots docs bench bench-all bench-articles bench-claim bench-companies bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-long lock clean
+.PHONY: help venv demo demo-articles demo-companies demo-entities demo-intake demo-knowledge structure test quick coverage test-oldest lint types check format screenshots docs bench bench-all bench-articles bench-claim bench-companies bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ demo-entities: venv ## link 2,000 entities by services that misbehave (ARGS="--e
 
 demo-intake: venv ## run document intake on papers that it makes (under two minutes; ARGS="--scans 8 --json")
 	$(BIN)/python -m demos.intake $(ARGS)
+
+demo-knowledge: venv ## put 300 documents through killed workers and damaged stores, and search them (two minutes; ARGS="--documents 80")
+	$(BIN)/python -m demos.knowledge $(ARGS)
 
 # Many tests wait, for leases and for processes: with two workers more than cores, the cores are busy meanwhile.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)

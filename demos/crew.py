@@ -24,11 +24,11 @@ class Crew:
     def migrate(self) -> None:
         self.run("migrate")
 
-    def run(self, *words: str, accept: tuple[int, ...] = (0,)) -> None:
-        """Run a command to its end. Raises if it ends with a code that is not accepted."""
+    def run(self, *words: str, accept: tuple[int, ...] = (0,), given: str = "") -> None:
+        """Run a command to its end, with this on its standard input. Raises if its exit code is not accepted."""
         command = self._command(*words)
         code = subprocess.run(
-            command, env=self._environment, stdout=self._log, stderr=self._log, check=False
+            command, env=self._environment, stdout=self._log, stderr=self._log, input=given, text=True, check=False
         ).returncode
         if code not in accept:
             raise subprocess.CalledProcessError(code, command)

@@ -1,6 +1,7 @@
 """Damage the stores behind the back of the system, in every way that reconciliation must find."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
@@ -18,23 +19,17 @@ MODEL = "somebody-elses"
 
 @dataclass
 class Damage:
-    """What was damaged: the keys that each kind of damage must be found at."""
+    """What was damaged, and where it must be found."""
 
-    vectors_deleted: list[UUID] = field(default_factory=list)
-    vectors_doubled: list[UUID] = field(default_factory=list)
-    """Documents with more points than they have passages."""
-    other_generation: list[UUID] = field(default_factory=list)
-    other_model: list[UUID] = field(default_factory=list)
-    vectors_orphaned: list[UUID] = field(default_factory=list)
-    """Documents that no row knows."""
-    collections_orphaned: list[UUID] = field(default_factory=list)
-    """Knowledge bases that no row knows."""
-    objects_deleted: list[UUID] = field(default_factory=list)
-    objects_orphaned: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    findings: set[tuple[str, str]] = field(default_factory=set)
+    """Kinds and keys."""
+    lost: dict[UUID, str] = field(default_factory=dict)
+    """Documents whose bytes are gone, by id, with their names. Nobody can bring these back."""
 
-    @property
-    def total(self) -> int:
-        return sum(len(each) for each in vars(self).values())
+    def note(self, what: str, kind: str, key: object) -> None:
+        self.counts[what] += 1
+        self.findings.add((kind, str(key)))
 
 
 async def damage(knowledge: Knowledge, kb_id: UUID) -> Damage:
@@ -44,37 +39,38 @@ async def damage(knowledge: Knowledge, kb_id: UUID) -> Damage:
     for _ in range(5):
         document = next(documents)
         await knowledge.vectors.delete(collection, document.id)
-        done.vectors_deleted.append(document.id)
+        done.note("vectors deleted", "ready_without_vectors", f"document:{document.id}")
     for _ in range(4):
         document = next(documents)
         beyond = document.chunk_count or 0
         await put(knowledge, collection, document.id, document.indexed_generation or 0, model_of(document), [beyond])
-        done.vectors_doubled.append(document.id)
+        done.note("vectors doubled", "wrong_vector_count", f"document:{document.id}")
     for _ in range(4):
         document = next(documents)
         await put(knowledge, collection, document.id, document.generation - 1, model_of(document), [0, 1, 2])
-        done.other_generation.append(document.id)
+        done.note("vectors of another generation", "leftover_vectors", f"document:{document.id}")
     for _ in range(2):
         document = next(documents)
         numbers = list(range(document.chunk_count or 0))
         await put(knowledge, collection, document.id, document.indexed_generation or 0, MODEL, numbers)
-        done.other_model.append(document.id)
+        done.note("vectors of another model", "wrong_model", f"document:{document.id}")
     for _ in range(3):
         stranger = uuid4()
         await put(knowledge, collection, stranger, 1, MODEL, [0, 1])
-        done.vectors_orphaned.append(stranger)
+        done.note("vectors of no document", "vectors_without_document", f"document:{stranger}")
     gone = uuid4()
     await knowledge.vectors.create(collection_of(gone), knowledge.embedder.dimensions)
-    done.collections_orphaned.append(gone)
+    done.note("collection of no knowledge base", "collection_without_kb", f"kb:{gone}")
     for _ in range(2):
         document = next(documents)
         await knowledge.storage.delete(document.object_key)
-        done.objects_deleted.append(document.id)
+        done.note("objects deleted", "ready_without_object", f"object:{document.object_key}")
+        done.lost[document.id] = document.filename
     for number in range(3):
         async with knowledge.storage.receive() as incoming:
             await incoming.write(b"nobody's %d" % number)
             stored = await incoming.keep(owner_of(kb_id), uuid4())
-        done.objects_orphaned.append(stored.key)
+        done.note("objects of no document", "object_without_document", f"object:{stored.key}")
     return done
 
 
