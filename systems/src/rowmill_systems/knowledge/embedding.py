@@ -25,12 +25,17 @@ def open_embedding(settings: KnowledgeSettings, mill: rm.Mill) -> Embedder:
 
 def endpoint_client(settings: KnowledgeSettings, mill: rm.Mill, model: str) -> ModelClient:
     """Return a client of the endpoint, for embeddings or for answers. Both share one limit. The caller closes it."""
+    limit = mill.limits[LIMIT] if LIMIT in mill.limits else declare_limit(settings, mill)
+    key = settings.endpoint_key if settings.endpoint_key and settings.endpoint_key.get_secret_value() else None
+    return ModelClient(ModelEndpoint(settings.endpoint_url, model, key), limit)
+
+
+def declare_limit(settings: KnowledgeSettings, mill: rm.Mill) -> rm.limits.Limit:
+    """Declare the limit that all calls of the fleet to the endpoint share. A mill has it once."""
     tokens, calls = settings.endpoint_tokens_per_day, settings.endpoint_calls_per_minute
-    limit = mill.limit(
+    return mill.limit(
         LIMIT,
         concurrent=CONCURRENT_CALLS,
         rate=None if calls is None else rm.limits.Rate(calls, per=60.0),
         budget=None if tokens is None else rm.limits.Budget(tokens, per="day"),
     )
-    key = settings.endpoint_key if settings.endpoint_key and settings.endpoint_key.get_secret_value() else None
-    return ModelClient(ModelEndpoint(settings.endpoint_url, model, key), limit)
