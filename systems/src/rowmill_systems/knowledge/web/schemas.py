@@ -13,6 +13,7 @@ from rowmill_systems.knowledge.accounts.tokens import LONGEST_TOKEN_NAME
 from rowmill_systems.knowledge.bases import LONGEST_DESCRIPTION, LONGEST_KB_NAME
 from rowmill_systems.knowledge.consistency.orphans import MOST
 from rowmill_systems.knowledge.models import DocumentStatus
+from rowmill_systems.knowledge.search.answering import LONGEST_QUESTION, AnswerOutcome
 from rowmill_systems.knowledge.search.filters import SearchFilters
 from rowmill_systems.knowledge.search.query import LONGEST
 from rowmill_systems.knowledge.search.searching import MOST_HITS, Degraded
@@ -267,6 +268,32 @@ class HitOut(ResponseModel):
 class SearchOut(ResponseModel):
     hits: list[HitOut] = Field(description="Best first.")
     degraded: Degraded | None = Field(description="Why passages may be missing that would be found by meaning.")
+
+
+class QuestionIn(RequestModel):
+    question: Annotated[Plain, Field(min_length=1, max_length=LONGEST_QUESTION)]
+    kb_ids: Annotated[list[uuid.UUID], Field(max_length=MOST_KBS, description="All, if it is empty.")] = []
+    limit: int = Field(default=6, ge=1, le=20, description="The most passages that the model is given.")
+    filters: FiltersIn = FiltersIn()
+
+
+class CitationOut(ResponseModel):
+    """A passage that the answer rests on."""
+
+    number: int = Field(description="It stands in the text as [1].")
+    hit: HitOut
+
+
+class AnswerOut(ResponseModel):
+    """An answer with its citations, and the passages that were found."""
+
+    outcome: AnswerOutcome = Field(
+        description="answered; not_found: the documents don't say; model_unavailable: passages only, try again."
+    )
+    text: str | None
+    citations: list[CitationOut]
+    hits: list[HitOut]
+    degraded: Degraded | None
 
 
 class OutboxStatsOut(ResponseModel):

@@ -1,4 +1,4 @@
-"""Search by meaning and by words."""
+"""Search by meaning and by words, and answers to questions."""
 
 import uuid
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from fastapi import APIRouter, HTTPException, Query
 from rowmill.web.problems import problems
 from rowmill_systems.knowledge.knowledge import Knowledge
 from rowmill_systems.knowledge.models import KbStatus, KnowledgeBase
+from rowmill_systems.knowledge.search.answering import answer
 from rowmill_systems.knowledge.search.filters import SearchFilters
 from rowmill_systems.knowledge.search.query import LONGEST
 from rowmill_systems.knowledge.search.searching import MOST_HITS, search
@@ -51,6 +52,23 @@ async def search_kb(
 ) -> schemas.SearchOut:
     """Find passages in one knowledge base."""
     return await searched(knowledge, given.query, [kb_id], given.limit, given.filters.as_filters())
+
+
+@router.post(
+    "/answers", responses={**NO_KB, **TOO_MANY, **problems(s501="no model for answers is configured: search instead")}
+)
+async def answer_question(
+    knowledge: GivenKnowledge, caller: GivenViewer, given: schemas.QuestionIn
+) -> schemas.AnswerOut:
+    """Answer a question from the documents, by the configured model. Each statement names the passages it rests on."""
+    if not (knowledge.settings.endpoint_url and knowledge.settings.answer_model):
+        message = "no model for answers is configured: set KNOWLEDGE_ENDPOINT_URL and KNOWLEDGE_ANSWER_MODEL"
+        raise HTTPException(501, {"code": "no_answer_model", "message": message})
+    chosen = await chosen_kbs(knowledge, given.kb_ids)
+    found = await answer(
+        knowledge, given.question, kb_ids=chosen, limit=given.limit, filters=given.filters.as_filters()
+    )
+    return schemas.AnswerOut.model_validate(found)
 
 
 async def searched(
