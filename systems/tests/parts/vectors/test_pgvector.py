@@ -80,6 +80,35 @@ async def test_a_store_is_used_in_one_event_loop_after_the_other(pg_url: str) ->
     assert [await asyncio.to_thread(use) for _ in range(2)] == [3, 3]
 
 
+async def test_an_index_finds_nearly_all(pgvector: PgVectors, pg_url: str) -> None:
+    await pgvector.create("kb_1", 8)
+    await pgvector.create("kb_2", 4)
+    for n in range(4):
+        await pgvector.put("kb_1", points(document(n), 500, seed=n))
+    queries = some_vectors(20, seed=9)
+    exact = [await pgvector.search("kb_1", query, 10) for query in queries]
+    for _ in range(2):
+        await pgvector.build_index("kb_1")
+    found = [await pgvector.search("kb_1", query, 10) for query in queries]
+    recall = sum(len(set(one) & set(other)) for one, other in zip(exact, found, strict=True)) / 200
+    assert recall >= 0.95
+    assert [hit.score for hit in found[0]] == sorted((hit.score for hit in found[0]), reverse=True)
+    await pgvector.put("kb_1", points(DOC, 3, seed=7))
+    [hit] = await pgvector.search("kb_1", some_vectors(3, seed=7)[2], 1)
+    assert (hit.number, round(hit.score, 4)) == (2, 1.0), "what comes later is in it too"
+    assert await pgvector.search("kb_1", queries[0], 10, documents=[DOC]) != []
+
+    async def indexes() -> list[str]:
+        connection = await asyncpg.connect(pg_url)
+        rows = await connection.fetch("SELECT indexrelname FROM pg_stat_user_indexes WHERE indexrelname ~ 'hnsw'")
+        await connection.close()
+        return [row[0] for row in rows]
+
+    assert len(await indexes()) == 1
+    await pgvector.drop("kb_1")
+    assert await indexes() == []
+
+
 async def test_a_page_of_documents_is_read_from_the_index(pgvector: VectorStore, pg_url: str) -> None:
     await pgvector.create("kb_1", 2)
     await pgvector.put("kb_1", [point for n in range(600) for point in points(document(n), 5, dimensions=2)])

@@ -32,7 +32,7 @@ def said(status: int, error: str) -> bytes:
 @asynccontextmanager
 async def serving(answer: bytes | None) -> AsyncIterator[str]:
     """Serve the same response to every request; None: never respond."""
-    tasks = set()
+    tasks: set[asyncio.Task[None] | None] = set()
 
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.add(asyncio.current_task())
@@ -49,7 +49,7 @@ async def serving(answer: bytes | None) -> AsyncIterator[str]:
     server = await asyncio.start_server(respond, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        await asyncio.gather(*tasks)
+        await asyncio.gather(*filter(None, tasks))
 
 
 BROKEN: dict[str, bytes | None] = {

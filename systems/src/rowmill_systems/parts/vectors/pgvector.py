@@ -32,6 +32,8 @@ PAGE = 500
 CONNECTIONS = 8
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 120.0
+LEAST_LOOKED_AT = 200
+"""Points of an HNSW index that a search looks at: more find more."""
 LOCK = 7_083_541_620_441
 """The advisory lock of those who make the tables."""
 PARAMETERS = (
@@ -68,7 +70,7 @@ CREATE INDEX IF NOT EXISTS points_collection ON rowmill_vectors.points (collecti
 CREATE = "INSERT INTO rowmill_vectors.collections (name, dimensions) VALUES ($1, $2) ON CONFLICT DO NOTHING"
 FIND = "SELECT id, dimensions, indexed FROM rowmill_vectors.collections WHERE name = $1"
 FIND_AND_KEEP = "SELECT id, dimensions FROM rowmill_vectors.collections WHERE name = $1 FOR KEY SHARE"
-DROP = "DELETE FROM rowmill_vectors.collections WHERE name = $1 RETURNING id"
+DROP = "DELETE FROM rowmill_vectors.collections WHERE name = $1 RETURNING id, indexed"
 COLLECTIONS = "SELECT name, dimensions FROM rowmill_vectors.collections WHERE name > $1 ORDER BY name LIMIT $2"
 PUT = """
 INSERT INTO rowmill_vectors.points (collection, document, generation, number, model, vector)
@@ -92,6 +94,17 @@ WHERE collection = $1 ORDER BY vector <#> $2::real[]::vector LIMIT $3
 SEARCH_DOCUMENTS = """
 SELECT document, generation, number, -(vector <#> $2::real[]::vector) AS score FROM rowmill_vectors.points
 WHERE collection = $1 AND document = ANY($4::uuid[]) ORDER BY vector <#> $2::real[]::vector LIMIT $3
+"""
+HNSW = """
+CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON rowmill_vectors.points
+USING hnsw ((vector::vector({dimensions})) vector_ip_ops) WHERE collection = {id}
+"""
+INDEXED = "UPDATE rowmill_vectors.collections SET indexed = true WHERE id = $1"
+LOOK_AT = "SELECT set_config('hnsw.ef_search', $1, true)"
+SEARCH_INDEX = """
+SELECT document, generation, number, -(vector::vector({dimensions}) <#> $1::real[]::vector({dimensions})) AS score
+FROM rowmill_vectors.points WHERE collection = {id}
+ORDER BY vector::vector({dimensions}) <#> $1::real[]::vector({dimensions}) LIMIT $2
 """
 PAGE_OF_DOCUMENTS = """
 WITH page AS (
@@ -139,8 +152,18 @@ class PgVectors:
 
     async def drop(self, collection: str) -> bool:
         async with self._transaction() as connection:
-            dropped = await connection.fetchval(DROP, collection)
-            return dropped is not None
+            dropped = await connection.fetchrow(DROP, collection)
+        if dropped is not None and dropped["indexed"]:
+            async with self._transaction() as connection:
+                await connection.execute(f"DROP INDEX IF EXISTS rowmill_vectors.{index_name(dropped)}")
+        return dropped is not None
+
+    async def build_index(self, collection: str) -> None:
+        """Make an HNSW index for a large collection. Takes minutes, during which it can be read and written."""
+        async with self._connection() as connection:
+            found = existing(await connection.fetchrow(FIND, collection))
+            await connection.execute(HNSW.format(index=index_name(found), **found), timeout=None)
+            await connection.execute(INDEXED, found["id"])
 
     async def collections(self) -> AsyncIterator[Collection]:
         after = ""
@@ -182,6 +205,9 @@ class PgVectors:
             query = unit_vector(vector, found["dimensions"]).tolist()
             if documents is not None:
                 rows = await connection.fetch(SEARCH_DOCUMENTS, found["id"], query, limit, list(documents))
+            elif found["indexed"]:
+                await connection.execute(LOOK_AT, str(min(1_000, max(LEAST_LOOKED_AT, 2 * limit))))
+                rows = await connection.fetch(SEARCH_INDEX.format(**found), query, limit)
             else:
                 rows = await connection.fetch(SEARCH, found["id"], query, limit)
         return [VectorHit(*row) for row in rows]
@@ -211,9 +237,14 @@ class PgVectors:
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Any]:
+        async with self._connection() as connection, connection.transaction():
+            yield connection
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
         with translated():
             pool = await self._connected()
-            async with pool.acquire(timeout=CONNECT_SECONDS) as connection, connection.transaction():
+            async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
                 yield connection
 
     async def _connected(self) -> asyncpg.Pool:
@@ -228,6 +259,10 @@ class PgVectors:
                     command_timeout=STATEMENT_SECONDS, **self._options,
                 )  # fmt: skip
             return self._pool
+
+
+def index_name(collection: asyncpg.Record) -> str:
+    return f"points_hnsw_{collection['id']}"
 
 
 def existing(row: asyncpg.Record | None) -> asyncpg.Record:
