@@ -6,9 +6,11 @@ from enum import StrEnum
 
 from rowmill_systems.knowledge.search.words import ChunkKey
 
-STEEPNESS = 60
-"""Of reciprocal rank fusion: how little the first ranks stand out."""
-MEANING, WORDS = 1.0, 1.0
+FLATNESS = 10
+"""Of reciprocal rank fusion: the smaller, the more the first ranks stand out."""
+MEANING_WEIGHTS = {"wordllama-l2-supercat-256": 0.7}
+"""How much a model's ranking counts beside that of words; chosen on half of the queries of
+tools.knowledge_search_quality. Models that read words in their context count as much as words."""
 
 
 class FoundBy(StrEnum):
@@ -26,14 +28,12 @@ class FusedHit:
     by: FoundBy
 
 
-def fused(
-    by_meaning: Sequence[ChunkKey], by_words: Sequence[ChunkKey], *, meaning: float = MEANING, words: float = WORDS
-) -> list[FusedHit]:
+def fused(by_meaning: Sequence[ChunkKey], by_words: Sequence[ChunkKey], model: str) -> list[FusedHit]:
     """Return the hits of two rankings, best first, by reciprocal ranks: scores of different kinds can't be compared."""
     scores: dict[ChunkKey, float] = {}
-    for ranking, weight in ((by_meaning, meaning), (by_words, words)):
+    for ranking, weight in ((by_meaning, MEANING_WEIGHTS.get(model, 1.0)), (by_words, 1.0)):
         for rank, chunk in enumerate(ranking, 1):
-            scores[chunk] = scores.get(chunk, 0.0) + weight / (STEEPNESS + rank)
+            scores[chunk] = scores.get(chunk, 0.0) + weight / (FLATNESS + rank)
     meant, worded = frozenset(by_meaning), frozenset(by_words)
     hits = [
         FusedHit(

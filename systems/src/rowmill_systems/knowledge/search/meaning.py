@@ -46,6 +46,7 @@ class MeaningHits:
 
     chunks: list[ChunkKey]
     degraded: Degraded | None = None
+    model: str = ""
 
 
 async def find_by_meaning(
@@ -66,7 +67,7 @@ async def find_by_meaning(
         return MeaningHits([], Degraded.VECTORS_UNAVAILABLE)
     scored = sorted((each for hits, _ in found for each in hits), key=lambda each: -each[1])
     degraded = next((reason for _, reason in found if reason), None)
-    return MeaningHits([chunk for chunk, _ in scored][:limit], degraded)
+    return MeaningHits([chunk for chunk, _ in scored][:limit], degraded, knowledge.embedder.name)
 
 
 async def _vector_of(knowledge: "Knowledge", query: str) -> Vector:

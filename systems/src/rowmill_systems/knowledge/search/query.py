@@ -10,15 +10,15 @@ _STOPWORDS = (
     "a an and are as at be been but by can could did do does for from had has have how i if in into is it its may "
     "me my of on or our shall should so such than that the their them then there these they this those to was we "
     "were what when where which who whom why will with would you your "
-    # German, French, Spanish, Italian, Portuguese, Dutch
-    "aber als am auf aus bei das dem den der des die ein eine einem einen einer eines es fur ich im ist mit nach nicht "
-    "oder sich sie sind uber um und von vom war was wer wie wir wird wo zu zum zur "
-    "au aux avec ce ces cette dans des du elle en est et il ils je la le les leur ne nous ou par pas pour qu que qui "
-    "sa se ses son sont sur un une vous "
-    "al como con cual de del donde el es esta este lo los las mas no para pero por que se si sin su sus un una y "
-    "che chi come con da dal della delle di e gli il in la lo nel non per piu si sono un una "
-    "ao com da das do dos e em na nas no nos o os ou para pela pelo por que se um uma "
-    "de dat die een en er het ik is met niet op te van voor wat wie zijn"
+    # German, French, Spanish, Italian, Portuguese, Dutch: none that is a word of substance in another of these
+    "aber als am auf aus bei das dem den der des ein eine einem einen einer eines fur ich im ist mit nach nicht "
+    "oder sich sie sind uber um und vom wer wie wir wird zu zum zur "
+    "au aux avec ce ces cette dans du elle en est et il ils je la le les leur ne nous ou par pas pour qu que qui sa "
+    "ses sont sur un une vous "
+    "al como cual de del donde el es esta este lo los las mas para pero por se si su sus una y "
+    "che chi da dal della delle di gli nel sono "
+    "ao dos em na nas os pela pelo "
+    "dat een het ik niet te voor wat wie zijn"
 )
 STOPWORDS = frozenset(term for word in _STOPWORDS.split() for term in terms_of(word))
 

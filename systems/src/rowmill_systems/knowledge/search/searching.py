@@ -70,7 +70,7 @@ async def search(
         find_by_meaning(knowledge, text, kbs, depth, conditions),
         _find_by_words(knowledge, terms, kbs, depth, conditions),
     )
-    ranked = without_neighbours(fused(meant.chunks, worded))[:limit]
+    ranked = without_neighbours(fused(meant.chunks, worded, meant.model))[:limit]
     hits = await knowledge.mill.run(partial(read_hits, hits=ranked, kb_ids=kbs, terms=terms), write=False)
     return SearchAnswer(tuple(hits), meant.degraded)
 
