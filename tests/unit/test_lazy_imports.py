@@ -67,6 +67,11 @@ def test_a_plain_queue_imports_no_capability() -> None:
     assert out.strip() == "[]"
 
 
+def test_rowmill_by_itself_imports_no_sqlalchemy() -> None:
+    """A process that raises its errors and talks to no database, such as one that reads documents, is small."""
+    assert run("import sys, rowmill; print('sqlalchemy' in sys.modules)").strip() == "False"
+
+
 def test_no_tool_of_others_is_imported_with_rowmill() -> None:
     out = run(
         "import sys, rowmill, rowmill.integrations, rowmill.cli.main\n"
