@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from rowmill import testing
 from rowmill.cli.main import run as main
 from tests.docs.pages import block_of, pages_with_python, run_page
+from tests.support.web import client_of
 
 
 @pytest.mark.parametrize("page", pages_with_python())
@@ -70,6 +71,22 @@ async def test_the_example_test_of_the_testing_guide_passes_on_the_application_o
     guide = run_page("docs/guides/testing.md")
     exec(block_of(page, "python"), guide["app"].__dict__)
     await guide["test_a_failed_article_is_tried_again_after_its_backoff"](tmp_path, monkeypatch)
+
+
+async def test_the_application_of_the_guide_to_logins_lets_nobody_else_in() -> None:
+    guide = run_page("docs/guides/login.md")
+    guide["users"]["ann"] = (await guide["hasher"].hash("correct horse"), guide["Role"].READER)
+    async with client_of(guide["app"]) as client:
+        client.headers.update({"accept": "text/html", "origin": str(client.base_url).rstrip("/")})
+        asked = await client.get("/notes")
+        assert (asked.status_code, asked.headers["location"]) == (303, "/login?next=%2Fnotes")
+        form = {"user": "ann", "password": "wrong"}
+        assert (await client.post("/login", data=form)).status_code == 401
+        assert (await client.post("/login", data={**form, "password": "correct horse"})).status_code == 303
+        assert "Those of ann" in (await client.get("/notes")).text
+        assert (await client.post("/notes")).status_code == 403
+        client.headers["origin"] = "https://evil.example"
+        assert (await client.post("/login", data=form)).status_code == 403
 
 
 async def test_the_example_test_of_the_guide_to_schedules_passes(tmp_path: Path) -> None:
