@@ -5,7 +5,7 @@ from uuid import UUID
 
 from rowmill_systems.knowledge.accounts.users import set_password
 from systems.tests.knowledge.harness import scalars, sql
-from systems.tests.knowledge.web.served import API, PASSWORD, VIEWER, ServedKnowledge, served
+from systems.tests.knowledge.web.served import ADMINISTRATOR, API, PASSWORD, VIEWER, ServedKnowledge, served
 from tests.support.html import read_page
 
 PAGE = {"accept": "text/html", "origin": "http://testserver"}
@@ -104,22 +104,28 @@ async def test_the_cookie_changes_nothing_for_another_site(sqlite_url: str, tmp_
 
 async def test_a_token_of_a_program_does_not_beget_others(database_url: str, tmp_path: Path) -> None:
     async with served(database_url, tmp_path) as harness:
-        made = await harness.json("POST", "/me/tokens", 201, role=VIEWER, json={"name": "ci", "days": 30})
+        made = await harness.json("POST", "/me/tokens", 201, role=ADMINISTRATOR, json={"name": "ci", "days": 30})
         bearer = {"authorization": f"Bearer {made['token']}"}
         me = await harness.json("GET", "/me", role=None, headers=bearer)
         assert me["logged_in_by"] == "bearer"
         for verb, path, given in (
             ("POST", "/me/tokens", {"name": "more"}),
             ("PUT", "/me/password", {"current": PASSWORD, "new": "another horse battery"}),
+            ("POST", "/admin/users", {"email": "me@example.org", "password": PASSWORD, "role": "administrator"}),
+            ("PATCH", f"/admin/users/{me['id']}", {"is_active": False}),
+            ("PUT", f"/admin/users/{me['id']}/password", {"password": PASSWORD}),
+            ("DELETE", f"/admin/users/{me['id']}", None),
+            ("POST", "/logout?everywhere=true", None),
         ):
             answer = await harness.ask(verb, path, role=None, headers=bearer, json=given)
             assert (answer.status_code, answer.json()["code"]) == (403, "login_needed")
         in_cookie = await harness.client.get(f"{API}/me", headers={"cookie": f"knowledge_session={made['token']}"})
         on_page = await harness.client.get("/", headers=bearer)
         assert (in_cookie.status_code, on_page.status_code) == (401, 401)
-        [listed] = (await harness.json("GET", "/me/tokens", role=VIEWER))["tokens"]
+        assert (await harness.ask("GET", "/admin/outbox/stats", role=None, headers=bearer)).status_code == 200
+        [listed] = (await harness.json("GET", "/me/tokens", role=ADMINISTRATOR))["tokens"]
         assert ("token" in listed, listed["name"], listed["last_used_at"] is None) == (False, "ci", False)
-        await harness.json("DELETE", f"/me/tokens/{made['id']}", 204, role=VIEWER)
+        await harness.json("DELETE", f"/me/tokens/{made['id']}", 204, role=ADMINISTRATOR)
         await harness.json("GET", "/me", 401, role=None, headers=bearer)
 
 

@@ -19,7 +19,7 @@ from rowmill_systems.knowledge.accounts.users import (
 )
 from rowmill_systems.knowledge.knowledge import Knowledge
 from rowmill_systems.knowledge.web import schemas
-from rowmill_systems.knowledge.web.asking import After, GivenKnowledge, Limit, with_role
+from rowmill_systems.knowledge.web.asking import After, GivenKnowledge, Limit, logged_in_by_password, with_role
 from rowmill_systems.knowledge.web.reads import event_page, one_event
 
 LARGEST_ID = 2**63 - 1
@@ -28,6 +28,8 @@ EventState = Literal["pending", "processing", "waiting", "processed", "dead", "c
 ForAdministrators = Depends(with_role(KnowledgeRole.ADMINISTRATOR))
 NOT_THEM = problems(s403="not an administrator, or a page of another site asks")
 NO_USER = problems(s404="no such user")
+BY_PASSWORD = Depends(logged_in_by_password)
+"""With a token of an administrator's program, one could make oneself an administrator."""
 router = APIRouter(prefix="/api/v1/admin", dependencies=[ForAdministrators], responses=NOT_THEM)
 
 
@@ -97,7 +99,13 @@ async def list_users(knowledge: GivenKnowledge, after: After = "", limit: Limit 
     return schemas.UserList(users=[schemas.UserOut.model_validate(each) for each in page.accounts], next=page.next)
 
 
-@router.post("/users", tags=["users"], status_code=201, responses=problems(s409="there is a user with this email"))
+@router.post(
+    "/users",
+    tags=["users"],
+    dependencies=[BY_PASSWORD],
+    status_code=201,
+    responses=problems(s409="there is a user with this email"),
+)
 async def create_user(knowledge: GivenKnowledge, given: schemas.UserIn) -> schemas.UserOut:
     """Create a user with a first password."""
     made = await create_account(knowledge, given.email, given.password, role=given.role)
@@ -110,14 +118,19 @@ async def one_user(knowledge: GivenKnowledge, user_id: uuid.UUID) -> schemas.Use
     return schemas.UserOut.model_validate(await find_account(knowledge, user_id))
 
 
-@router.patch("/users/{user_id}", tags=["users"], responses={**NO_USER, **problems(s409="the last administrator")})
+@router.patch(
+    "/users/{user_id}",
+    tags=["users"],
+    dependencies=[BY_PASSWORD],
+    responses={**NO_USER, **problems(s409="the last administrator")},
+)
 async def change_user(knowledge: GivenKnowledge, user_id: uuid.UUID, given: schemas.UserEdit) -> schemas.UserOut:
     """Change what a user may do."""
     changed = await change_account(knowledge, user_id, role=given.role, is_active=given.is_active)
     return schemas.UserOut.model_validate(changed)
 
 
-@router.put("/users/{user_id}/password", tags=["users"], status_code=204, responses=NO_USER)
+@router.put("/users/{user_id}/password", tags=["users"], dependencies=[BY_PASSWORD], status_code=204, responses=NO_USER)
 async def put_user_password(knowledge: GivenKnowledge, user_id: uuid.UUID, given: schemas.UserPasswordIn) -> Response:
     """Set the password of a user. All of the user's logins and tokens end."""
     await set_password(knowledge, user_id, given.password)
@@ -127,6 +140,7 @@ async def put_user_password(knowledge: GivenKnowledge, user_id: uuid.UUID, given
 @router.delete(
     "/users/{user_id}",
     tags=["users"],
+    dependencies=[BY_PASSWORD],
     status_code=204,
     responses={**NO_USER, **problems(s409="the last administrator")},
 )

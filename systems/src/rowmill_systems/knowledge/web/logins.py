@@ -14,6 +14,7 @@ from rowmill_systems.knowledge.web.asking import (
     GivenPerson,
     GivenViewer,
     address_of,
+    logged_in_by_password,
     session_cookie,
 )
 
@@ -38,6 +39,8 @@ async def logout(
     everywhere: bool = Query(default=False, description="End all of your logins and tokens."),
 ) -> Response:
     """End the login that asks."""
+    if everywhere:
+        logged_in_by_password(request)
     await log_out(knowledge, caller, everywhere=everywhere)
     answer = Response(status_code=204)
     session_cookie(knowledge).clear(request, answer)
