@@ -40,7 +40,7 @@ class Asker:
 @pytest.fixture
 async def asker(sqlite_url: str, tmp_path: Path) -> AsyncIterator[Asker]:
     async with model_server() as server:
-        settings = {"endpoint_url": server.url, "answer_model": "small", "endpoint_key": "sk-test"}
+        settings: dict[str, Any] = {"endpoint_url": server.url, "answer_model": "small", "endpoint_key": "sk-test"}
         async with knowledge_on(sqlite_url, tmp_path, **settings) as knowledge:
             kb_id = await create_kb(knowledge, "Handbooks")
             await put(knowledge, kb_id, "# Cranes\n\nA crane lifts heavy loads.", "cranes.md")

@@ -11,6 +11,7 @@ from rowmill_systems.knowledge.models import Chunk, DocumentStatus, KbDocument
 from rowmill_systems.knowledge.search.fusion import FoundBy, FusedHit
 from rowmill_systems.knowledge.search.highlights import Place, highlights
 from rowmill_systems.knowledge.search.words import ChunkKey
+from rowmill_systems.parts.index_plans import any_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ def _documents(connection: sa.Connection, ids: set[UUID], kb_ids: Sequence[UUID]
     shown = wanted.where(
         KbDocument.id.in_(ids), KbDocument.kb_id.in_(kb_ids), KbDocument.status == DocumentStatus.READY
     )
-    return {row.id: row for row in connection.execute(shown)}
+    with any_index(connection):
+        return {row.id: row for row in connection.execute(shown)}
 
 
 def _chunks(connection: sa.Connection, keys: Sequence[ChunkKey]) -> dict[ChunkKey, Any]:

@@ -15,6 +15,7 @@ from rowmill_systems.knowledge.models import KbDocument
 from rowmill_systems.knowledge.names import collection_of
 from rowmill_systems.knowledge.search.caches import caches_of
 from rowmill_systems.knowledge.search.words import ChunkKey, Conditions, visible
+from rowmill_systems.parts.index_plans import any_index
 from rowmill_systems.parts.vectors.errors import CollectionMissing, WrongDimensions
 from rowmill_systems.parts.vectors.port import Vector, VectorHit
 
@@ -136,7 +137,8 @@ def _generations(
     """Return the generation and the model of each document that search shows."""
     wanted = sa.select(KbDocument.id, KbDocument.indexed_generation, KbDocument.embedding_model)
     chosen = wanted.where(KbDocument.id.in_(ids), *visible(kb_id), *conditions)
-    return {id: (generation, model) for id, generation, model in connection.execute(chosen)}
+    with any_index(connection):
+        return {id: (generation, model) for id, generation, model in connection.execute(chosen)}
 
 
 # served by: ix_documents_kb_status
