@@ -177,7 +177,7 @@ def count_chunks(
     scope = scope_of(kb_id)
     numbers = []
     for place, term in enumerate(terms):
-        entries = _entries(connection, f'"{scope}{term}"', sa.literal(1)).limit(MOST_CANDIDATES + 1)
+        entries = _matches(connection, f'"{scope}{term}"').limit(MOST_CANDIDATES + 1)
         numbers.append(sa.select(sa.func.count()).select_from(entries.subquery(f"entries_{place}")).scalar_subquery())
     if not numbers:
         return {}
@@ -228,13 +228,20 @@ def _matching(
 
 
 def _entries(connection: sa.Connection, query: str, *columns: Any) -> "sa.Select[Any]":
-    """Select entries by terms in double quotes, with AND or OR. Terms have no quotes and no backslashes."""
+    """Select entries by terms in double quotes, with AND or OR."""
+    matches = _matches(connection, query).with_only_columns(*columns, maintain_column_froms=True)
+    if connection.dialect.name == "postgresql":
+        return matches
+    return matches.join(CHUNK_TERMS, ENTRY.id == WORDS.c.rowid)
+
+
+def _matches(connection: sa.Connection, query: str) -> "sa.Select[Any]":
+    """Select from the index alone. Terms have no quotes and no backslashes."""
     if connection.dialect.name == "postgresql":
         translated = query.replace('"', "'").replace(" AND ", " & ").replace(" OR ", " | ")
         found = ENTRY.terms.op("@@")(sa.cast(sa.literal(translated, sa.Text), TSQUERY))
-        return sa.select(*columns).select_from(CHUNK_TERMS).where(found)
-    both = WORDS.join(CHUNK_TERMS, ENTRY.id == WORDS.c.rowid)
-    return sa.select(*columns).select_from(both).where(WORDS.c.chunk_words.op("MATCH")(query))
+        return sa.select(ENTRY.id).where(found)
+    return sa.select(WORDS.c.rowid).where(WORDS.c.chunk_words.op("MATCH")(query))
 
 
 def _unpacked(connection: sa.Connection) -> "sa.ColumnElement[Any]":
