@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from rowmill_systems.parts.vectors import VectorStore, open_vectors
-from rowmill_systems.parts.vectors.errors import VectorsRefused, VectorsUnavailable
-from rowmill_systems.parts.vectors.pgvector import LAST, PAGE_OF_DOCUMENTS, PgVectors
+from rowmill_systems.parts.vectors.errors import CollectionMissing, VectorsRefused, VectorsUnavailable
+from rowmill_systems.parts.vectors.pgvector import LAST, PAGE_OF_DOCUMENTS, SEARCH_INDEX, PgVectors
 from rowmill_systems.parts.vectors.pgvector_errors import meaning
 from systems.tests.parts.vectors.points import document, every_verb, listed, points, some_vectors
 
@@ -59,7 +59,8 @@ async def test_a_server_without_pgvector_says_what_to_install(pgvector: PgVector
 async def test_a_put_and_a_drop_at_once_leave_no_points(pgvector: VectorStore) -> None:
     await pgvector.create("kb_1", 8)
     puts = [pgvector.put("kb_1", points(document(n), 50)) for n in range(6)]
-    await asyncio.gather(*puts, pgvector.drop("kb_1"), return_exceptions=True)
+    found = await asyncio.gather(*puts, pgvector.drop("kb_1"), return_exceptions=True)
+    assert {type(each) for each in found} <= {type(None), CollectionMissing, bool}, found
     assert await listed(pgvector.documents()) == []
 
 
@@ -104,7 +105,12 @@ async def test_an_index_finds_nearly_all(pgvector: PgVectors, pg_url: str) -> No
         await connection.close()
         return [row[0] for row in rows]
 
-    assert len(await indexes()) == 1
+    [index] = await indexes()
+    connection = await asyncpg.connect(pg_url)
+    await connection.execute("ANALYZE rowmill_vectors.points")
+    plan = await connection.fetch(f"EXPLAIN {SEARCH_INDEX.format(id=index[12:], dimensions=8)}", [1.0] * 8, 10)
+    await connection.close()
+    assert f"Index Scan using {index}" in plan[1][0], plan
     await pgvector.drop("kb_1")
     assert await indexes() == []
 
