@@ -1,16 +1,19 @@
 """K1, K3, K4: a document is fetched, read, embedded and written, and only then shown; what fails is told."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import rowmill as rm
 from rowmill_systems.knowledge.bases import create_kb
-from rowmill_systems.knowledge.documents import request_reprocessing
+from rowmill_systems.knowledge.documents import request_deletion, request_reprocessing
 from rowmill_systems.knowledge.events import embedding_chunks, reading_chunks
 from rowmill_systems.knowledge.knowledge import Knowledge
+from rowmill_systems.parts.documents.document import Document
 from rowmill_systems.parts.documents.errors import EncryptedFile
 from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.readers import Readers
@@ -27,6 +30,7 @@ from systems.tests.knowledge.harness import (
     PlainReaders,
     advance,
     assert_consistent,
+    assert_gone,
     chunks_of,
     document,
     drain,
@@ -349,3 +353,48 @@ async def test_a_storage_that_refuses_access_is_no_fault_of_the_document(databas
         row = await document(knowledge, document_id)
         assert (row.status, row.error_code) == ("processing", "forbidden")
         assert len(await objects_of(knowledge, kb_id)) == 1
+
+
+async def test_reading_is_shown_page_by_page_and_ends_when_the_document_is_deleted(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deletion need not wait until a long document is read."""
+    monkeypatch.setattr(reading_chunks, "PROGRESS_SECONDS", 0.01)
+    ended = asyncio.Event()
+
+    class SlowReaders(PlainReaders):
+        async def read(self, *given: Any, progress: Any = None, **options: Any) -> Document:
+            progress(7, 90)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            raise AssertionError
+
+    async with knowledge_on(database_url, tmp_path, readers=SlowReaders()) as knowledge:
+        kb_id = await create_kb(knowledge, "a")
+        document_id = await put(knowledge, kb_id)
+        working = asyncio.create_task(drain(knowledge))
+        while (await document(knowledge, document_id)).progress_total is None:
+            await asyncio.sleep(0.01)
+        row = await document(knowledge, document_id)
+        assert (row.status, row.stage, row.progress_done, row.progress_total) == ("processing", "reading", 7, 90)
+        await request_deletion(knowledge, document_id)
+        await asyncio.wait_for(ended.wait(), 30)
+        await working
+        await drain(knowledge)
+        await assert_gone(knowledge, kb_id, document_id)
+        assert [event.attempts for event in await events(knowledge)] == [0, 0]
+
+
+async def test_an_event_that_is_older_than_the_document_s_own_does_nothing(knowledge: Knowledge) -> None:
+    """As one that was committed late, or put back by a person."""
+    kb_id = await create_kb(knowledge, "a")
+    document_id = await put(knowledge, kb_id)
+    await drain(knowledge)
+    await request_reprocessing(knowledge, document_id, "a person")
+    await drain(knowledge)
+    await sql(knowledge, "UPDATE outbox SET state = 'pending' WHERE id = (SELECT min(id) FROM outbox)")
+    await drain(knowledge)
+    assert (await document(knowledge, document_id)).generation == 2
+    await assert_consistent(knowledge, kb_id, document_id)

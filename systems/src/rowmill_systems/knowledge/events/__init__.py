@@ -1,4 +1,4 @@
-"""The events of the outbox and what each does. `OutboxStats` is how many there are of each sort, by `outbox.stats()`."""
+"""The events of the outbox and what each does. `OutboxStats` says how many there are of each sort."""
 
 from rowmill.outbox import OutboxStats
 from rowmill_systems.knowledge.events.dispatching import dispatch_event, handle
