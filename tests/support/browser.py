@@ -4,6 +4,7 @@ async with browser_page(find_chromium()) as page:
     await page.goto(...)
 """
 
+import re
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 START_SECONDS = 80.0
 """Seconds to wait for Chromium on a busy machine. Less than a whole test may take."""
 EXPECT_SECONDS = 30.0
+REFUSED = re.compile(r"status of (409|422) ")
 _broken: dict[str, str] = {}
 """Why a Chromium did not start. Each is tried once per run, since the wait is long."""
 
@@ -26,7 +28,7 @@ def find_chromium() -> str | None:
 
 @asynccontextmanager
 async def browser_page(executable: str | None, seconds: float = START_SECONDS) -> AsyncIterator[Page]:
-    """Open a page that must not report any error but a 409. Skips the test if this Chromium does not start."""
+    """Open a page that must not report any error but a refusal. Skips the test if this Chromium does not start."""
     if executable is None:
         pytest.skip(f"there is no Chromium on the PATH ({', '.join(NAMES)})")
     if executable in _broken:
@@ -50,7 +52,7 @@ async def browser_page(executable: str | None, seconds: float = START_SECONDS) -
         opened.on("console", listen)
         try:
             yield opened
-            unexpected = [one for one in problems if "409" not in one]
+            unexpected = [one for one in problems if not REFUSED.search(one)]
             assert not unexpected, unexpected
         finally:
             await browser.close()

@@ -25,7 +25,9 @@ SHORTLY = 0.5
 class ComparisonJob:
     """The comparison that goes on, and what the last one found. No plan is stored: only this process has it."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: asyncio.Lock) -> None:
+        """`lock` is held by whoever compares the stores in this process."""
+        self._lock = lock
         self.words = ""
         """What is done, as "The comparison"."""
         self.compared = 0
@@ -89,13 +91,21 @@ class ComparisonJob:
             return
         self.words, self.compared, self.error, self.said = words, 0, "", ""
         self._task = asyncio.create_task(self._run(work))
-        await asyncio.wait([self._task], timeout=SHORTLY)
+        await self.finished(SHORTLY)
+
+    async def finished(self, seconds: float | None = None) -> None:
+        """Wait until what goes on is done, but no longer than so many seconds."""
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=seconds)
 
     async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await work()
+            if self._lock.locked():
+                raise rm.errors.ReconciliationBusy("the stores are being compared")
+            async with self._lock:
+                await work()
         except rm.errors.ReconciliationBusy:
-            self.error = "Another process compares the stores just now. Look again in a moment."
+            self.error = "Somebody else compares the stores just now. Try again in a moment."
         except (rm.errors.WorkError, rm.errors.RowmillError) as error:
             self.error = str(error)
         except Exception as error:
@@ -111,15 +121,21 @@ class ComparisonJob:
 
 
 @asynccontextmanager
-async def job_of_app(app: FastAPI) -> AsyncIterator[None]:
-    """Give the application its job, and stop it with the application."""
-    app.state.comparison = job = ComparisonJob()
+async def stopping_with_app(app: FastAPI) -> AsyncIterator[None]:
+    """Stop the comparison with the application."""
     try:
         yield
     finally:
-        await job.stop()
+        await job_of(app).stop()
+
+
+def job_of(app: FastAPI) -> ComparisonJob:
+    """Return the job of an application. There is one."""
+    if not hasattr(app.state, "comparison"):
+        app.state.comparison = ComparisonJob(app.state.comparing)
+    found: ComparisonJob = app.state.comparison
+    return found
 
 
 def the_job(request: Request) -> ComparisonJob:
-    found: ComparisonJob = request.app.state.comparison
-    return found
+    return job_of(request.app)

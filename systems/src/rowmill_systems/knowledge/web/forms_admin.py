@@ -12,6 +12,7 @@ from rowmill_systems.knowledge.accounts.logins import change_password
 from rowmill_systems.knowledge.accounts.roles import KnowledgeRole
 from rowmill_systems.knowledge.accounts.tokens import create_token, revoke_token
 from rowmill_systems.knowledge.accounts.users import change_account, create_account, delete_account
+from rowmill_systems.knowledge.web.administration import outbox_queue
 from rowmill_systems.knowledge.web.asking import GivenAdministrator, GivenKnowledge, GivenPerson, address_of
 from rowmill_systems.knowledge.web.comparing import the_job
 from rowmill_systems.knowledge.web.pages_admin import (
@@ -64,7 +65,7 @@ async def requeue(
     knowledge: GivenKnowledge, administrator: GivenAdministrator, request: Request, event_id: EventId
 ) -> Response:
     """Have an event tried again, with no tries counted."""
-    if not await knowledge.outbox.queue.requeue(event_id):
+    if not await outbox_queue(knowledge).requeue(event_id):
         problem = "Not done: it is gone, processed, or being processed."
         return await show_event(knowledge, request, event_id, code=409, problem=problem)
     return see_other(request, f"/outbox/{event_id}")

@@ -14,7 +14,6 @@ from rowmill_systems.knowledge.models import DocumentStatus
 from rowmill_systems.knowledge.web import reads
 from rowmill_systems.knowledge.web.asking import GivenKnowledge, GivenViewer
 from rowmill_systems.knowledge.web.places import observed_places, recorded_places
-from rowmill_systems.knowledge.web.reads import MOST_COUNTED
 from rowmill_systems.knowledge.web.shown import site
 from rowmill_systems.parts.values import storable
 
@@ -49,7 +48,7 @@ async def show_bases(
     )
     busy = any(row["contents"].is_open for row in page.rows)
     return site.page(
-        "bases.html", request, code=code, problem=problem, page=page, q=q, after=after, busy=busy, most=MOST_COUNTED
+        "bases.html", request, code=code, problem=problem, page=page, q=q, after=after, busy=busy, most=reads.MOST_COUNTED
     )
 
 
@@ -92,7 +91,7 @@ async def show_base(
     found = await knowledge.mill.run(read, write=False)
     return site.page(
         "base_documents.html", request, code=code, problem=problem, kb=kb, **found, q=q, status=status, sort=sort,
-        after=after, statuses=STATUSES, most=MOST_COUNTED,
+        after=after, statuses=STATUSES, most=reads.MOST_COUNTED,
     )  # fmt: skip
 
 

@@ -26,13 +26,13 @@ from rowmill_systems.knowledge.queues import EVENT_TYPES
 from rowmill_systems.knowledge.settings import MAX_OUTBOX_ATTEMPTS
 from rowmill_systems.knowledge.web import reads
 from rowmill_systems.knowledge.web.asking import GivenAdministrator, GivenKnowledge, GivenViewer
-from rowmill_systems.knowledge.web.comparing import job_of_app, the_job
+from rowmill_systems.knowledge.web.comparing import stopping_with_app, the_job
 from rowmill_systems.knowledge.web.explaining import explain
 from rowmill_systems.knowledge.web.pages import After, Word
 from rowmill_systems.knowledge.web.shown import EVENTS, site
 from rowmill_systems.parts.values import storable
 
-router = APIRouter(include_in_schema=False, lifespan=job_of_app)
+router = APIRouter(include_in_schema=False, lifespan=stopping_with_app)
 RUNS, SAMPLE, FINDINGS_ON_A_PAGE = 30, 20, 50
 STATES = [(state, state.capitalize()) for state in ("pending", "processing", "processed", "dead")]
 TYPES = [(name, EVENTS.get(name, name)) for name in EVENT_TYPES]
@@ -160,7 +160,7 @@ async def outbox(
     )  # fmt: skip
 
 
-def names_of_aggregates(connection: sa.Connection, events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def names_of_aggregates(connection: sa.Connection, events: Sequence[sa.RowMapping]) -> dict[str, str]:
     """Return the names of the documents and knowledge bases that events are about, by their ids."""
     documents, kbs = list[UUID](), list[UUID]()
     for each in events:
@@ -170,7 +170,7 @@ def names_of_aggregates(connection: sa.Connection, events: Sequence[Mapping[str,
     return reads.names_of(connection, documents, kbs)
 
 
-def is_about_kb(event: Mapping[str, Any]) -> bool:
+def is_about_kb(event: sa.RowMapping) -> bool:
     return str(event["event_type"]).startswith("kb.")
 
 
@@ -201,7 +201,7 @@ async def show_event(
 
 
 # served by: the primary keys
-def page_about(connection: sa.Connection, row: Mapping[str, Any]) -> str | None:
+def page_about(connection: sa.Connection, row: sa.RowMapping) -> str | None:
     """Return the page of what an event is about, if it is there."""
     try:
         id = UUID(row["aggregate_id"] or "")

@@ -118,6 +118,7 @@ def document_page(
     """Return documents of a knowledge base. Raises UnknownPage. A page may have few of them, and yet a next one."""
     wanted = sa.select(KbDocument.__table__)
     filters = [contains(KbDocument.filename, search)] if search else []
+    within: tuple[Any, Any]
     if status:
         wanted, within = wanted.where(KbDocument.kb_id == kb_id), (KbDocument.status, status)
         keyset = documents_of_status
@@ -199,8 +200,12 @@ def failed_documents(connection: sa.Connection, kb_id: UUID, limit: int) -> list
 def names_of(connection: sa.Connection, documents: Sequence[UUID], kbs: Sequence[UUID]) -> dict[str, str]:
     """Return the names of these documents and knowledge bases, by their ids as text."""
     found = dict[str, str]()
-    for table, name, ids in ((KbDocument, KbDocument.filename, documents), (KnowledgeBase, KnowledgeBase.name, kbs)):
+    named: list[tuple[Any, Any, Sequence[UUID]]] = [
+        (KbDocument.id, KbDocument.filename, documents),
+        (KnowledgeBase.id, KnowledgeBase.name, kbs),
+    ]
+    for key, name, ids in named:
         if ids:
-            rows = connection.execute(sa.select(table.id, name).where(table.id.in_(ids)))
+            rows = connection.execute(sa.select(key, name).where(key.in_(ids)))
             found |= {str(row[0]): row[1] for row in rows}
     return found
