@@ -112,8 +112,9 @@ class Differs:
         return self.present
 
     def judge(self, key: Any, here: Here, clock: RunClock) -> RuleVerdict:
-        if any(name not in here for name in self.present):
-            return RuleVerdict.FINE
+        for name in self.present:
+            if name not in here:
+                return RuleVerdict.FINE
         if not _holds(self.kind, self.when, key, [here[name] for name in self.present]):
             return RuleVerdict.FINE
         return RuleVerdict.IN_FLIGHT if clock.young(here) else RuleVerdict.FOUND
