@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
+from playwright.async_api import Browser, StorageState
 
 from demos.papers.make import make_papers
 from rowmill.testing import QUICK
@@ -176,3 +177,26 @@ async def knowledge_pages(knowledge: Knowledge, under: str) -> dict[str, str]:
         "knowledge-account": f"{under}/account",
         "knowledge-docs": f"{under}/docs",
     }
+
+
+async def log_in_to_knowledge(browser: Browser, address: str, folder: Path) -> StorageState:
+    """Log in, compare the stores, and return the session. Pictures of the page for logging in are taken, too."""
+    context = await browser.new_context()
+    page = await context.new_page()
+    await page.goto(f"{address}/login")
+    for theme in ("light", "dark"):
+        await page.emulate_media(color_scheme=theme)
+        for width in (1280, 390):
+            await page.set_viewport_size({"width": width, "height": 844})
+            await page.screenshot(path=folder / f"knowledge-login-{width}-{theme}.png")
+    await page.get_by_label("Email").fill(EMAIL)
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Log in").click()
+    await page.goto(f"{address}/consistency")
+    await page.get_by_role("button", name="Check now").click()
+    await page.locator(".plan").wait_for()
+    await page.get_by_role("button", name="Look for orphans").click()
+    await page.locator(".orphans").wait_for()
+    session = await context.storage_state()
+    await context.close()
+    return session

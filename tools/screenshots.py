@@ -1,6 +1,6 @@
 """Take a picture of every page: `make screenshots`, or `python -m tools.screenshots FOLDER --only entities`.
 
-Demo data is put in, both systems are mounted on a server on the loopback, and a Chromium that is on the PATH takes each
+Demo data is put in, the systems are mounted on a server on the loopback, and a Chromium that is on the PATH takes each
 page at the width of a desk and of a phone, light and dark. It also reports pages that are wider than their window, and
 whatever the browser complains about.
 """
@@ -41,8 +41,10 @@ from rowmill_systems.intake.models import FieldSuggestion, ProjectFile, Suggesti
 from rowmill_systems.intake.settings import IntakeSettings
 from rowmill_systems.intake.upload import Upload, add
 from rowmill_systems.intake.web.app import create_app as intake_app
+from rowmill_systems.knowledge.web.app import create_app as knowledge_app
 from tests.support.browser import find_chromium
 from tools.screenshot_articles import article_pages, articles_with_rows
+from tools.screenshot_knowledge import knowledge_pages, knowledge_with_documents, log_in_to_knowledge
 
 WIDTHS = {"desk": (1280, 900), "phone": (390, 844)}
 THEMES = ("light", "dark")
@@ -250,6 +252,10 @@ OPENED = {
     "entities-list": "[data-dialog]",
     "intake-docs": ".operation summary",
     "articles-feed": ".why summary",
+    "knowledge-bases": "[data-dialog]",
+    "knowledge-base": "[data-dialog=delete]",
+    "knowledge-consistency": "[data-dialog]",
+    "knowledge-people": "[data-dialog]",
 }
 """What is clicked on a page for one more picture of it."""
 
@@ -293,20 +299,24 @@ async def main(folder: Path, only: Sequence[str]) -> int:
         entities = await stack.enter_async_context(entities_with_rows(scratch))
         companies = await stack.enter_async_context(companies_with_names(scratch))
         articles = await stack.enter_async_context(articles_with_rows(scratch))
+        knowledge = await stack.enter_async_context(knowledge_with_documents(scratch))
         app = mounted(
             {
                 "/intake": intake_app(intake),
                 "/entities": entities_app(entities),
                 "/companies": companies_app(companies),
                 "/articles": articles_app(articles),
+                "/knowledge": knowledge_app(knowledge),
             }
         )
         base = await stack.enter_async_context(serving(app))
         driver = await stack.enter_async_context(async_playwright())
         browser = await driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         pages = await pages_of(intake, entities) | await article_pages(articles, "/articles")
+        pages |= await knowledge_pages(knowledge, "/knowledge")
         wanted = {name: path for name, path in pages.items() if not only or any(one in name for one in only)}
-        problems = await take(browser, base, wanted, folder)
+        session = await log_in_to_knowledge(browser, f"{base}/knowledge", folder)
+        problems = await take(browser, base, wanted, folder, session)
         await browser.close()
     print(json.dumps({"pages": len(wanted), "folder": str(folder), "problems": problems}))
     return 1 if problems else 0
