@@ -97,10 +97,13 @@ async def test_the_last_administrator_stays(knowledge: Knowledge) -> None:
 
 async def test_two_administrators_who_go_at_once_do_not_both_go(knowledge: Knowledge) -> None:
     users = [await create_account(knowledge, f"{name}@example.org", PASSWORD, role=ADMINISTRATOR) for name in "ab"]
-    going = [change_account(knowledge, user.id, role=VIEWER) for user in users]
-    found = await asyncio.gather(*going, return_exceptions=True)
-    assert sorted(isinstance(each, errors.LastAdministrator) for each in found) == [False, True]
-    assert await count_administrators(knowledge) == 1
+    for _ in range(5):  # the first time, one of them still waits for a connection
+        going = [change_account(knowledge, user.id, role=VIEWER) for user in users]
+        found = await asyncio.gather(*going, return_exceptions=True)
+        assert sorted(isinstance(each, errors.LastAdministrator) for each in found) == [False, True]
+        assert await count_administrators(knowledge) == 1
+        for user in users:
+            await change_account(knowledge, user.id, role=ADMINISTRATOR)
 
 
 async def test_who_is_closed_or_deleted_is_logged_out_everywhere(knowledge: Knowledge) -> None:
