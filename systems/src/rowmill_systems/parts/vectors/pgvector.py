@@ -1,7 +1,7 @@
 """Store vectors in PostgreSQL, with its extension pgvector.
 
 A search compares all vectors of the collection, so it misses none. For collections where that takes too long,
-`build_index` makes an HNSW index, which finds nearly all of them in less time.
+`build_index` makes an HNSW index, which takes less and misses some: how many depends on the vectors, so measure it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from rowmill_systems.parts.vectors.checks import (
     unit_vector,
     unit_vectors,
 )
-from rowmill_systems.parts.vectors.errors import CollectionMissing
+from rowmill_systems.parts.vectors.errors import CollectionMissing, VectorsUnavailable
 from rowmill_systems.parts.vectors.grouping import PointGroup, documents_of
 from rowmill_systems.parts.vectors.pgvector_errors import translated
 from rowmill_systems.parts.vectors.port import Collection, DocumentPoints, Placed, Point, Vector, VectorHit
@@ -32,10 +32,11 @@ PAGE = 500
 CONNECTIONS = 8
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 120.0
+BUILD_SECONDS = 86_400.0
 LEAST_LOOKED_AT = 200
 """Points of an HNSW index that a search looks at: more find more."""
 LOCK = 7_083_541_620_441
-"""The advisory lock of those who make the tables."""
+"""The advisory lock of those who make the tables; with the id of a collection, of those who make its index."""
 PARAMETERS = (
     "host", "port", "user", "password", "passfile", "service", "sslmode", "ssl", "sslcert", "sslkey", "sslrootcert",
     "sslcrl", "sslpassword", "target_session_attrs",
@@ -99,6 +100,9 @@ HNSW = """
 CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON rowmill_vectors.points
 USING hnsw ((vector::vector({dimensions})) vector_ip_ops) WHERE collection = {id}
 """
+LOCK_BUILD = "SELECT pg_try_advisory_lock($1)"
+IS_BROKEN = "SELECT NOT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)"
+"""A build that broke off leaves an index that is kept up and not used."""
 INDEXED = "UPDATE rowmill_vectors.collections SET indexed = true WHERE id = $1"
 LOOK_AT = "SELECT set_config('hnsw.ef_search', $1, true)"
 SEARCH_INDEX = """
@@ -162,7 +166,12 @@ class PgVectors:
         """Make an HNSW index for a large collection. Takes minutes, during which it can be read and written."""
         async with self._connection() as connection:
             found = existing(await connection.fetchrow(FIND, collection))
-            await connection.execute(HNSW.format(index=index_name(found), **found), timeout=None)
+            index = index_name(found)
+            if not await connection.fetchval(LOCK_BUILD, LOCK + found["id"]):
+                raise VectorsUnavailable("another process builds this index now")
+            if await connection.fetchval(IS_BROKEN, f"rowmill_vectors.{index}"):
+                await connection.execute(f"DROP INDEX CONCURRENTLY rowmill_vectors.{index}", timeout=BUILD_SECONDS)
+            await connection.execute(HNSW.format(index=index, **found), timeout=BUILD_SECONDS)
             await connection.execute(INDEXED, found["id"])
 
     async def collections(self) -> AsyncIterator[Collection]:
