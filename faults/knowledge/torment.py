@@ -1,0 +1,108 @@
+"""What is done to the processes and the stores of a run."""
+
+import asyncio
+import random
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from functools import partial
+
+import psycopg
+from sqlalchemy.engine import make_url
+
+from faults.knowledge.crew import Crew
+from faults.knowledge.plan import Fault, StorePlan
+from faults.knowledge.site import LEASE, UPLOAD_SECONDS, KnowledgeSite
+from faults.scenarios.server import FLEET
+
+FAULT_SECONDS = (0.4, 1.5)
+FREEZE_SECONDS = (LEASE * 1.2, LEASE * 2)
+PAUSE_SECONDS = (0.2, 0.8)
+HELD_SECONDS = 1.0
+STORE_FAULTS = (Fault.OUTAGE, Fault.SLOW, Fault.LOST_ANSWERS, Fault.BROKEN_OFF, Fault.LIES)
+TERMINATE = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {FLEET} AND random() < 0.5"
+
+assert FREEZE_SECONDS[1] < UPLOAD_SECONDS
+
+
+class Torment:
+    """Goes through all faults in a random order, again and again."""
+
+    def __init__(self, site: KnowledgeSite, crew: Crew, seed: int) -> None:
+        self._site, self._crew = site, crew
+        self._chance = random.Random(f"{seed}:torment")
+        self._plan = site.plan
+        self.dose: Counter[str] = Counter()
+        self._thaws: set[asyncio.Task[None]] = set()
+
+    async def run(self, over: Callable[[], bool]) -> None:
+        """Harm until it is over, and until every fault has happened."""
+        deck: list[Callable[[], Awaitable[None]]] = []
+        while not over() or deck:
+            if not deck:
+                deck = self._deck()
+            await deck.pop()()
+            self._crew.look()
+            await asyncio.sleep(self._chance.uniform(*PAUSE_SECONDS))
+        self._plan.write(StorePlan())
+        for thaw in list(self._thaws):
+            await thaw
+
+    def _deck(self) -> list[Callable[[], Awaitable[None]]]:
+        processes = [partial(self._kill, "worker")] * 4 + [partial(self._kill, "client")] * 2
+        processes += [partial(self._kill, "comparer"), partial(self._freeze, "client")]
+        processes += [partial(self._freeze, "worker")] * 3
+        stores = [partial(self._misbehave, store, fault) for store in ("objects", "vectors") for fault in STORE_FAULTS]
+        deck = [*processes, *stores, self._disturb_database, self._disturb_database]
+        self._chance.shuffle(deck)
+        return deck
+
+    async def _kill(self, role: str) -> None:
+        if self._crew.kill(role):
+            self.dose[f"{role}s killed"] += 1
+
+    async def _freeze(self, role: str) -> None:
+        """Freeze one past its lease. It wakes up while other things go wrong."""
+        member = self._crew.pick(role)
+        if member is None:
+            return
+        member.freeze()
+        self.dose[f"{role}s frozen"] += 1
+
+        async def thaw() -> None:
+            await asyncio.sleep(self._chance.uniform(*FREEZE_SECONDS))
+            member.wake()
+
+        task = asyncio.create_task(thaw())
+        self._thaws.add(task)
+        task.add_done_callback(self._thaws.discard)
+
+    async def _misbehave(self, store: str, fault: Fault) -> None:
+        self._plan.write(StorePlan(**{store: fault}))
+        self.dose[f"{fault} of {store}"] += 1
+        await asyncio.sleep(self._chance.uniform(*FAULT_SECONDS))
+        self._plan.write(StorePlan())
+
+    async def _disturb_database(self) -> None:
+        url = make_url(self._site.database)
+        if url.get_backend_name() == "sqlite":
+            await asyncio.to_thread(hold_file, str(url.database))
+            self.dose["times that the database was held"] += 1
+        else:
+            self.dose["sessions terminated"] += await asyncio.to_thread(end_sessions, self._site.database)
+
+
+def hold_file(path: str) -> None:
+    """Hold the only right to write, as an operator with a shell may do."""
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=30.0)) as foreign:
+        foreign.execute("BEGIN IMMEDIATE")
+        time.sleep(HELD_SECONDS)
+        foreign.execute("ROLLBACK")
+
+
+def end_sessions(url: str) -> int:
+    """End half of the sessions of the server, but none of the lab's own. Return how many."""
+    with psycopg.connect(url, autocommit=True, application_name="lab") as connection:
+        return len(connection.execute(TERMINATE).fetchall())
