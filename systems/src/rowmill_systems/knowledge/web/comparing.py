@@ -55,10 +55,7 @@ class ComparisonJob:
         async def work() -> None:
             run = (await check(knowledge, execute=True, progress=self._count)).run
             self.plan = None
-            left = f", {run.remaining:,} left to the next run" if run.remaining else ""
-            failed = f", {run.failed:,} failed" if run.failed else ""
-            events = f"{run.corrected:,} event{'' if run.corrected == 1 else 's'}"
-            self.said = f"{events} written to mend what was found{left}{failed}. Workers process them."
+            self.said = words_of(run)
 
         await self._start("Mending", work)
 
@@ -118,6 +115,16 @@ class ComparisonJob:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+
+
+def words_of(run: reconcile.Reconciled) -> str:
+    """Return what a run did. Nothing, if a store could not be read and nothing was done: the page says that."""
+    left = f", {run.remaining:,} left to the next run" if run.remaining else ""
+    failed = f", {run.failed:,} failed" if run.failed else ""
+    if run.corrected or left or failed:
+        events = f"{run.corrected:,} event{'' if run.corrected == 1 else 's'}"
+        return f"{events} written to mend what was found{left}{failed}. Workers process them."
+    return "" if run.unreadable else "There was nothing to mend."
 
 
 @asynccontextmanager
