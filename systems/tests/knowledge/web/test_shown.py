@@ -116,6 +116,8 @@ async def test_no_page_scans_a_table(sqlite_url: str, tmp_path: Path) -> None:
     async with knowledge.opened():
         await knowledge.mill.run(explain_all, write=False)
     assert len(plans) > 15
+    for index in ("outbox_dead", "outbox_aggregate", "ix_documents_kb_status", "ix_documents_kb_name"):
+        assert any(index in plan for plan in plans), index
     for plan in plans:
         steps = plan.partition("\n--\n")[2].splitlines()
         scanned = [step for step in steps if re.match(r"SCAN (documents|knowledge_bases|chunks)\b", step)]

@@ -48,8 +48,9 @@ async def show_bases(
     )
     busy = any(row["contents"].is_open for row in page.rows)
     return site.page(
-        "bases.html", request, code=code, problem=problem, page=page, q=q, after=after, busy=busy, most=reads.MOST_COUNTED
-    )
+        "bases.html", request, code=code, problem=problem, page=page, q=q, after=after, busy=busy,
+        most=reads.MOST_COUNTED,
+    )  # fmt: skip
 
 
 @router.get("/bases/{kb_id}")
