@@ -11,6 +11,7 @@ import httpx2
 
 from rowmill_systems.companies.providers.port import ProviderClosed
 from rowmill_systems.parts.services.sending import Received, send, timeouts
+from rowmill_systems.parts.tls import shared_ssl_context
 
 MAX_BYTES = 8 * 1024 * 1024
 """Of an answer, unpacked."""
@@ -70,7 +71,9 @@ class _RunningClient:
     def __init__(self, name: str, headers: Mapping[str, str], seconds: float) -> None:
         self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
-        self.client = httpx2.AsyncClient(headers=headers, timeout=timeouts(seconds), follow_redirects=False)
+        self.client = httpx2.AsyncClient(
+            headers=headers, timeout=timeouts(seconds), follow_redirects=False, verify=shared_ssl_context()
+        )
         self._thread = threading.Thread(target=self.loop.run_forever, name=f"requests to {name}", daemon=True)
         self._thread.start()
 

@@ -15,6 +15,7 @@ from rowmill_systems.parts.models.tokens import estimate_tokens
 from rowmill_systems.parts.services.cache import AnswerCache
 from rowmill_systems.parts.services.errors import RequestRejected, refusal
 from rowmill_systems.parts.services.sending import Received, ResponseTimedOut, ServerUnreachable, send, timeouts
+from rowmill_systems.parts.tls import shared_ssl_context
 
 NAME = "the model's server"
 MAX_BYTES = 64 * 1024 * 1024
@@ -71,6 +72,7 @@ class ModelClient(AsyncCloseable):
             headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=timeouts(endpoint.timeout),
             follow_redirects=False,
+            verify=shared_ssl_context(),
         )
 
     async def chat(

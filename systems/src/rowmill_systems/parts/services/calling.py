@@ -11,6 +11,7 @@ from rowmill_systems.parts.services.json_body import read_json
 from rowmill_systems.parts.services.question import Question
 from rowmill_systems.parts.services.sending import send, timeouts
 from rowmill_systems.parts.services.settings import ServiceSettings
+from rowmill_systems.parts.tls import shared_ssl_context
 
 MAX_BYTES = 24 * 1024 * 1024
 """Of an answer, unpacked. Fifty of the longest items of Wikidata have about as many."""
@@ -22,6 +23,7 @@ def new_client(settings: ServiceSettings) -> httpx2.AsyncClient:
         headers={"User-Agent": user_agent(settings), "Accept": "application/json"},
         timeout=timeouts(settings.call_seconds),
         follow_redirects=False,
+        verify=shared_ssl_context(),
     )
 
 
