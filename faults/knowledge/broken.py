@@ -10,7 +10,8 @@ from rowmill_systems.knowledge import uploading
 from rowmill_systems.knowledge.events import deleting, deleting_kb, processing
 from rowmill_systems.knowledge.events.fencing import RunFence, check_lease
 from rowmill_systems.knowledge.knowledge import Knowledge
-from rowmill_systems.knowledge.models import KbDocument
+from rowmill_systems.knowledge.models import KbDocument, KbUpload
+from rowmill_systems.knowledge.names import collection_of
 from rowmill_systems.knowledge.rows import lock_document
 from rowmill_systems.parts.vectors import pgvector, sqlite
 from rowmill_systems.parts.vectors.errors import CollectionMissing
@@ -37,7 +38,7 @@ def without_confirmation() -> None:
     """Mark as deleted what the stores said they had deleted, without looking."""
 
     async def remove(knowledge: Knowledge, document: KbDocument) -> None:
-        await knowledge.vectors.delete(deleting.collection_of(document.kb_id), document.id)
+        await knowledge.vectors.delete(collection_of(document.kb_id), document.id)
         await knowledge.storage.delete(document.object_key)
 
     async def drop(knowledge: Knowledge, collection: str) -> bool:
@@ -65,7 +66,7 @@ def without_upload_row() -> None:
 
     def accept_all(connection: sa.Connection, ticket: uploading.UploadTicket, stored: Any) -> None:
         row = {"id": ticket.id, "kb_id": ticket.kb_id, "document_id": ticket.document_id}
-        connection.execute(sa.insert(uploading.KbUpload).values(row))
+        connection.execute(sa.insert(KbUpload).values(row))
         accept(connection, ticket, stored)
 
     uploading._accept = accept_all

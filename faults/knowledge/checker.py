@@ -137,9 +137,8 @@ def deletions_are_done(facts: Facts, wishes: Wishes) -> Iterator[Found]:
     yield from ((2, f"object {key}", "belongs to a deleted document") for key in sorted(gone & facts.objects.keys()))
     for document_id in {document for _, document, _ in facts.points} & wishes.deleted:
         yield 2, f"document {document_id}", "was deleted, and has points"
-    for document_id, hits in ((document, hits) for hits in facts.found.values() for document in hits):
-        if document_id in wishes.deleted:
-            yield 2, f"document {document_id}", "was deleted, and is found"
+    for document_id in {document for hits in facts.found.values() for document in hits} & wishes.deleted:
+        yield 2, f"document {document_id}", "was deleted, and is found"
 
 
 def nothing_is_left(facts: Facts) -> Iterator[Found]:

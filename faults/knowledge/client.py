@@ -29,7 +29,7 @@ LATEST_SHARE = 0.7
 """Of requests about one of the latest documents, which are just being processed."""
 PASSAGES = (1, 1, 2, 4)
 LONG_SHARE, LONG_PASSAGES = 0.02, 70
-WISHES = ((Deed.UPLOAD, 52), (Deed.DELETE, 27), (Deed.REPROCESS, 18), (Deed.CREATE_KB, 2), (Deed.DELETE_KB, 1))
+WISHES = {Deed.UPLOAD: 52, Deed.DELETE: 27, Deed.REPROCESS: 18, Deed.CREATE_KB: 1, Deed.DELETE_KB: 2}
 WAIT_SECONDS = 0.1
 
 
@@ -63,8 +63,7 @@ class LabClient:
 
     async def _one(self) -> None:
         kbs = await self._knowledge.mill.run(active_kbs, write=False)
-        deeds, weights = zip(*WISHES, strict=True)
-        [deed] = self._chance.choices(deeds, weights)
+        [deed] = self._chance.choices(list(WISHES), list(WISHES.values()))
         if len(kbs) < KBS:
             deed = Deed.CREATE_KB
         kb_id = self._chance.choice(kbs) if kbs else None

@@ -13,7 +13,7 @@ from typing import Self
 from faults.fleet import LEAVE_SECONDS, ROOT, FleetBroke, Member, last_lines
 from faults.knowledge.site import KnowledgeSite
 
-ROLES = {"worker": 3, "client": 2, "comparer": 1}
+ROLES = {"worker": 2, "client": 2, "comparer": 1}
 
 
 class Crew:

@@ -96,7 +96,8 @@ async def collect(knowledge: Knowledge, folder: Path, seed: int) -> Facts:
     facts.points = points
     names = [kb_of_collection(each.name) async for each in knowledge.vectors.collections()]
     facts.collections = frozenset(kb_id for kb_id in names if kb_id is not None)
-    facts.objects = {key: await is_sound(knowledge, key) async for key, _ in knowledge.storage.keys()}
+    listed = knowledge.storage.keys()
+    facts.objects = {key: await is_sound(knowledge, key) async for key, _ in listed}
     facts.found = {word: await searched(knowledge, facts, word) for word in words_to_search(facts, seed)}
     return facts
 
@@ -119,11 +120,11 @@ def read_rows(connection: sa.Connection) -> Facts:
     uploads = connection.execute(sa.select(KbUpload.state, sa.func.count()).group_by(KbUpload.state))
     return Facts(
         kbs={row.id: row.status for row in connection.execute(sa.select(KnowledgeBase.id, KnowledgeBase.status))},
-        documents={row[0]: DocumentFacts(*row) for row in documents},
-        events={row[0]: EventFacts(*row) for row in events},
+        documents={row[0]: DocumentFacts(*tuple(row)) for row in documents},
+        events={row[0]: EventFacts(*row) for row in events.tuples()},
         chunks=count_by_generation(connection, Chunk.__table__),
         terms=count_by_generation(connection, CHUNK_TERMS),
-        uploads={state: count for state, count in uploads},
+        uploads=dict(uploads.tuples().all()),
         turns=read_turns(connection),
         event_turns=read_event_turns(connection),
     )

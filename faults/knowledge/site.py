@@ -6,7 +6,7 @@ shorter. As an event meets in that minute what it would meet in hours, it may fa
 
 import os
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +16,6 @@ from faults.knowledge.plan import PlanFile
 from faults.knowledge.stores import MisbehavingStorage, MisbehavingVectors
 from rowmill.worker import WorkerSettings
 from rowmill_systems.knowledge import queues
-from rowmill_systems.knowledge.consistency import checking
 from rowmill_systems.knowledge.knowledge import Knowledge
 from rowmill_systems.knowledge.settings import KnowledgeSettings
 from rowmill_systems.parts.objects.open import open_storage
@@ -30,6 +29,7 @@ UPLOAD_SECONDS = 8.0
 """Longer than any client is frozen: what a client stores after its upload has been cleaned up is only reported."""
 STALE_SECONDS = 10.0
 GRACE = 2.0
+COMPARISON_LEASE = 10.0
 ATTEMPTS = 40
 WORKER = WorkerSettings(poll_base=0.05, poll_max=0.5, grace=3.0, heartbeat=0.4, rescue_every=0.4, rescue_most=2000)
 
@@ -81,7 +81,6 @@ class KnowledgeSite:
         """Return the system. With a ledger, its stores misbehave by the plan."""
         queues.RETRY = rm.Retry(attempts=ATTEMPTS, backoff=rm.exponential(0.2, cap=2.0), jitter=0.5)
         queues.REMOVAL_RETRY = queues.RETRY
-        checking.AGAIN_AFTER = rm.seconds(2)
         settings = self.settings(grace=grace)
         storage, vectors = open_storage(settings.storage), open_vectors(settings.vectors)
         made = Knowledge(
@@ -91,6 +90,8 @@ class KnowledgeSite:
             embedder=HashEmbedder(),
         )
         made.mill.settings, made.readers = WORKER, PlainReaders()
+        comparison = made.consistency.reconciliation
+        comparison.declared = replace(comparison.declared, again_after=LEASE, lease=COMPARISON_LEASE)
         return made
 
 

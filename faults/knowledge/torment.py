@@ -17,6 +17,9 @@ from faults.knowledge.plan import Fault, StorePlan
 from faults.knowledge.site import LEASE, UPLOAD_SECONDS, KnowledgeSite
 from faults.scenarios.server import FLEET
 
+Card = Callable[[], Awaitable[None]]
+NEEDED = ("workers killed", "clients killed", "comparers killed", "workers frozen", "clients frozen")
+"""Faults that need a process which is up. All others happen in every run."""
 FAULT_SECONDS = (0.4, 1.5)
 FREEZE_SECONDS = (LEASE * 1.2, LEASE * 2)
 PAUSE_SECONDS = (0.2, 0.8)
@@ -39,7 +42,7 @@ class Torment:
 
     async def run(self, over: Callable[[], bool]) -> None:
         """Harm until it is over, and until every fault has happened."""
-        deck: list[Callable[[], Awaitable[None]]] = []
+        deck: list[Card] = []
         while not over() or deck:
             if not deck:
                 deck = self._deck()
@@ -50,12 +53,12 @@ class Torment:
         for thaw in list(self._thaws):
             await thaw
 
-    def _deck(self) -> list[Callable[[], Awaitable[None]]]:
-        processes = [partial(self._kill, "worker")] * 4 + [partial(self._kill, "client")] * 2
-        processes += [partial(self._kill, "comparer"), partial(self._freeze, "client")]
-        processes += [partial(self._freeze, "worker")] * 3
-        stores = [partial(self._misbehave, store, fault) for store in ("objects", "vectors") for fault in STORE_FAULTS]
-        deck = [*processes, *stores, self._disturb_database, self._disturb_database]
+    def _deck(self) -> "list[Card]":
+        roles = [("worker", self._kill, 4), ("client", self._kill, 1), ("comparer", self._kill, 1)]
+        roles += [("worker", self._freeze, 3), ("client", self._freeze, 1)]
+        deck: list[Card] = [partial(harm, role) for role, harm, times in roles for _ in range(times)]
+        deck += [partial(self._misbehave, store, fault) for store in ("objects", "vectors") for fault in STORE_FAULTS]
+        deck += [self._disturb_database, self._disturb_database]
         self._chance.shuffle(deck)
         return deck
 
