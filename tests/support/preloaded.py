@@ -18,5 +18,9 @@ import rowmill_systems.entities.commands.main
 import rowmill_systems.entities.entities
 import rowmill_systems.intake.commands
 import rowmill_systems.intake.intake
+from rowmill_systems.entities.kb.base import open_knowledge_base
+
+# The one that ships is built once per process, for half a second.
+open_knowledge_base(None).close()
 
 __all__ = ["alembic", "asyncpg", "fastapi", "httpx2", "psycopg", "rowmill", "rowmill_systems", "uvicorn", "uvloop"]
