@@ -26,7 +26,7 @@ from rowmill_systems.knowledge.search.chunk_rows import insert_chunks
 from rowmill_systems.knowledge.search.fusion import fused
 from rowmill_systems.knowledge.search.meaning import find_by_meaning
 from rowmill_systems.knowledge.search.query import query_terms
-from rowmill_systems.knowledge.search.words import ChunkKey, find_by_words, term_counts
+from rowmill_systems.knowledge.search.words import Scored, find_by_words, term_counts
 from rowmill_systems.knowledge.settings import KnowledgeSettings
 from rowmill_systems.parts.embeddings import open_embedder
 from rowmill_systems.parts.vectors.port import Point
@@ -163,15 +163,17 @@ async def measure_model(
     for query, text in collection.queries.items():
         began = time.perf_counter()
 
-        def find(connection: sa.Connection, text: str = text) -> list[tuple[ChunkKey, float]]:
-            return list(find_by_words(connection, kb_id, term_counts(connection, kb_id, query_terms(text)), DEPTH))
+        def find(connection: sa.Connection, text: str = text) -> list[Scored]:
+            counts = term_counts(connection, kb_id, query_terms(text))
+            found = find_by_words(connection, kb_id, counts, DEPTH)
+            return [(chunk, counts.share(score)) for chunk, score in found]
 
-        worded = [chunk for chunk, _ in await knowledge.mill.run(find, write=False)]
+        worded = await knowledge.mill.run(find, write=False)
         between = time.perf_counter()
         meant = await find_by_meaning(knowledge, text, [kb_id], DEPTH, ())
         spent["words"] += between - began
         spent[model] += time.perf_counter() - between
-        words[query] = [numbers[each.document_id] for each in worded]
+        words[query] = [numbers[each.document_id] for each, _ in worded]
         meaning[query] = [numbers[each.document_id] for each in meant.chunks]
         hybrid[query] = [numbers[each.chunk.document_id] for each in fused(meant.chunks, worded, meant.model)]
     spent[f"words + {model}"] = spent["words"] + spent[model]

@@ -145,7 +145,7 @@ def test_search_reads_indexes(database_url: str, analysed: bool) -> None:
             connection.exec_driver_sql("ANALYZE")
         terms = ("alpha", "number", "rar")
         counts = term_counts(connection, KB, terms)
-        hits = fused([], [chunk for chunk, _ in find_by_words(connection, KB, counts, 10)], "")
+        hits = fused([], find_by_words(connection, KB, counts, 10), "")
         for work in (
             partial(words.count_chunks, connection, KB, terms, words.sample_kb(connection, KB)),
             partial(find_by_words, connection, KB, counts, 10),

@@ -14,7 +14,7 @@ import rowmill as rm
 from rowmill_systems.knowledge.models import KbDocument
 from rowmill_systems.knowledge.names import collection_of
 from rowmill_systems.knowledge.search.caches import caches_of
-from rowmill_systems.knowledge.search.words import ChunkKey, Conditions, visible
+from rowmill_systems.knowledge.search.words import ChunkKey, Conditions, Scored, visible
 from rowmill_systems.parts.index_plans import any_index
 from rowmill_systems.parts.vectors.errors import CollectionMissing, WrongDimensions
 from rowmill_systems.parts.vectors.port import Vector, VectorHit
@@ -80,9 +80,6 @@ async def _vector_of(knowledge: "Knowledge", query: str) -> Vector:
         known = (await embedder.embed([query]))[0]
         queries.put(key, known)
     return known
-
-
-Scored = tuple[ChunkKey, float]
 
 
 async def _nearest(

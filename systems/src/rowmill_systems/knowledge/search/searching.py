@@ -20,6 +20,7 @@ from rowmill_systems.knowledge.search.query import LONGEST, query_terms
 from rowmill_systems.knowledge.search.words import (
     ChunkKey,
     Conditions,
+    Scored,
     TermCounts,
     count_chunks,
     find_by_words,
@@ -77,18 +78,20 @@ async def search(
 
 async def _find_by_words(
     knowledge: "Knowledge", terms: Sequence[str], kb_ids: Sequence[UUID], limit: int, conditions: Conditions
-) -> list[ChunkKey]:
+) -> list[Scored]:
+    """Return the chunks with these terms, best first, each with the share of the query that it matches."""
     caches = caches_of(knowledge)
 
-    def find(connection: sa.Connection) -> list[tuple[ChunkKey, float]]:
+    def find(connection: sa.Connection) -> list[Scored]:
         found = []
         for kb_id in kb_ids:
             counts = known_counts(connection, caches, kb_id, terms)
-            found += find_by_words(connection, kb_id, counts, limit, conditions)
+            scored = find_by_words(connection, kb_id, counts, limit, conditions)
+            found += [(chunk, counts.share(score)) for chunk, score in scored]
         return found
 
     found = await knowledge.mill.run(find, write=False) if terms else []
-    return [chunk for chunk, _ in sorted(found, key=lambda each: -each[1])[:limit]]
+    return sorted(found, key=lambda each: -each[1])[:limit]
 
 
 def known_counts(connection: sa.Connection, caches: SearchCaches, kb_id: UUID, terms: Sequence[str]) -> TermCounts:

@@ -25,6 +25,8 @@ LIKELY = 400
 """Candidates in which Python counts terms, on SQLite: the best by its own ranking."""
 SATURATION, BY_LENGTH = 1.2, 0.75
 """Of BM25, as they are usual: how little repetition counts, and how much the length of a chunk."""
+OF_NUMBERS = 2.0
+"""Somebody who gives a number looks for what has it, not for another passage that repeats the word beside it."""
 SAMPLE_CHUNKS = 300
 """By which the frequency of a common term is estimated."""
 _RANKS = [total / 1.64493406685 for total in accumulate(1 / place**2 for place in range(1, 17))]
@@ -45,6 +47,10 @@ class ChunkKey:
     number: int
 
 
+Scored = tuple[ChunkKey, float]
+"""A chunk and its score."""
+
+
 @dataclass(frozen=True, slots=True)
 class TermCounts:
     """How many chunks a knowledge base has, and how many of them have each term."""
@@ -55,9 +61,14 @@ class TermCounts:
     having: Mapping[str, int]
 
     def weight(self, term: str) -> float:
-        """Return how much a term tells: the rarer, the more."""
+        """Return how much a term tells: the rarer, the more; and more if it has digits."""
         having = self.having[term]
-        return math.log(1 + (max(self.chunks, having) - having + 0.5) / (having + 0.5))
+        rarity = math.log(1 + (max(self.chunks, having) - having + 0.5) / (having + 0.5))
+        return rarity * (OF_NUMBERS if any(map(str.isdecimal, term)) else 1.0)
+
+    def share(self, score: float) -> float:
+        """Return a score as the share of the query that it matches: about 1 for a chunk that has every term once."""
+        return score / (sum(map(self.weight, self.having)) or 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,7 @@ class KbSample:
 
 def find_by_words(
     connection: sa.Connection, kb_id: uuid.UUID, counts: TermCounts, limit: int, conditions: Conditions = ()
-) -> list[tuple[ChunkKey, float]]:
+) -> list[Scored]:
     """Return the visible chunks with these terms and their scores, best first. `conditions` are about `KbDocument`."""
     terms = sorted((term for term, having in counts.having.items() if having), key=lambda term: counts.having[term])
     if not terms:
@@ -105,7 +116,7 @@ def _ranked(
     matching: "sa.Select[Any]",
     limit: int,
     conditions: Conditions,
-) -> list[tuple[ChunkKey, float]]:
+) -> list[Scored]:
     rank = _ranked_by_database if connection.dialect.name == "postgresql" else _ranked_here
     return rank(connection, kb_id, counts, terms, matching.where(*conditions), limit)
 
@@ -124,7 +135,7 @@ def _ranked_by_database(
     terms: Sequence[str],
     matching: "sa.Select[Any]",
     limit: int,
-) -> list[tuple[ChunkKey, float]]:
+) -> list[Scored]:
     found = matching.limit(MOST_CANDIDATES).subquery("candidates").c
     times = [_times(found.terms, scope_of(kb_id) + term).label(f"times_{place}") for place, term in enumerate(terms)]
     # The limit keeps PostgreSQL from counting again wherever a count is used.
@@ -145,7 +156,7 @@ def _ranked_here(
     terms: Sequence[str],
     matching: "sa.Select[Any]",
     limit: int,
-) -> list[tuple[ChunkKey, float]]:
+) -> list[Scored]:
     scope = scope_of(kb_id)
     found = []
     for row in connection.execute(matching.order_by(sa.text("rank")).limit(max(limit, LIKELY))):
