@@ -8,7 +8,7 @@ from rowmill import systems
 from rowmill_systems.entities import null_status, queue
 from rowmill_systems.entities.foreign_table import check_table
 from rowmill_systems.entities.kb.base import open_knowledge_base
-from rowmill_systems.entities.kb.thing import KnowledgeBase
+from rowmill_systems.entities.kb.thing import ThingIndex
 from rowmill_systems.entities.linking.linker import Linker
 from rowmill_systems.entities.migrations import revisions_of
 from rowmill_systems.entities.models import COLUMNS, Entity, Shape, Tables, tables_of
@@ -34,7 +34,7 @@ class Entities:
         self.tables: Tables = tables_of(shape_of(settings))
         self.revisions = revisions_of(self.tables.shape)
         self.queue: rm.Queue[Entity] = queue.declare(self.mill, self.tables, settings)
-        self.knowledge_base: KnowledgeBase = open_knowledge_base(settings.knowledge_base)
+        self.knowledge_base: ThingIndex = open_knowledge_base(settings.knowledge_base)
         self.believed = [source.name for source in sources] if sources is not None else names_of(settings)
         self.limits = declare_limits(settings, self.mill)
         """The limits of services, by name."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowmill_systems.entities.kb.base import SqliteKnowledgeBase, open_knowledge_base
-from rowmill_systems.entities.kb.thing import KnowledgeBase
+from rowmill_systems.entities.kb.thing import ThingIndex
 from rowmill_systems.parts.names.types import EntityType
 from systems.tests.entities.kb.sample_kbs import built
 
@@ -42,7 +42,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteKnowledgeBa
     base.close()
 
 
-def ids(base: KnowledgeBase, name: str, most: int = 10, type: EntityType | None = None) -> list[str]:
+def ids(base: ThingIndex, name: str, most: int = 10, type: EntityType | None = None) -> list[str]:
     return [thing.id for thing in base.search(name, most=most, type=type)]
 
 

@@ -13,7 +13,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from rowmill.web.guard import LOOPBACK, Guard
 from rowmill.web.problems import answer_with_problems
-from rowmill_systems.entities.kb.thing import KnowledgeBase
+from rowmill_systems.entities.kb.thing import ThingIndex
 from rowmill_systems.entities.reconciliation.matching import ReconciliationService
 from rowmill_systems.entities.reconciliation.router import PREFIX, router
 from systems.tests.entities.reconciliation.sample_kb import SampleKnowledgeBase
@@ -58,7 +58,7 @@ def application(asked: ReconciliationService, changes: list[str]) -> FastAPI:
 
 
 @asynccontextmanager
-async def served(knowledge_base: KnowledgeBase | None = None) -> AsyncIterator[Served]:
+async def served(knowledge_base: ThingIndex | None = None) -> AsyncIterator[Served]:
     asked, changes = (
         ReconciliationService(knowledge_base or SampleKnowledgeBase(), threshold=0.75, gap=0.15),
         list[str](),

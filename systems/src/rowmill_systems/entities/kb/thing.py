@@ -22,7 +22,7 @@ class Thing:
     dbpedia_uri: str | None = None
 
 
-class KnowledgeBase(Protocol):
+class ThingIndex(Protocol):
     """Read-only, and safe for threads."""
 
     title: str

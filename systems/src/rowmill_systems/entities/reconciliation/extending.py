@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from rowmill_systems.entities.kb.thing import KnowledgeBase, Thing
+from rowmill_systems.entities.kb.thing import ThingIndex, Thing
 from rowmill_systems.entities.properties.catalogue import Kind, catalogue
 from rowmill_systems.entities.reconciliation import vocabulary
 from rowmill_systems.entities.reconciliation.queries import Extension
@@ -14,7 +14,7 @@ LARGEST_INT = 2**31 - 1
 """OpenRefine keeps whole numbers in 32 bits. Larger ones go as fractions, which it keeps in 64."""
 
 
-def extend(kb: KnowledgeBase, asked: Extension) -> dict[str, Any]:
+def extend(kb: ThingIndex, asked: Extension) -> dict[str, Any]:
     """Return a row for each id with a list of values for each property. Unknown ids, properties and values give an
     empty list, so that every row has every column."""
     most = {wanted.id: wanted.most for wanted in asked.properties}
@@ -28,14 +28,14 @@ def extend(kb: KnowledgeBase, asked: Extension) -> dict[str, Any]:
     }
 
 
-def _cells(kb: KnowledgeBase, thing: Thing | None, property: str, most: int | None) -> list[dict[str, Any]]:
+def _cells(kb: ThingIndex, thing: Thing | None, property: str, most: int | None) -> list[dict[str, Any]]:
     if thing is None:
         return []
     kind = catalogue()[property].kind if property in catalogue() else "text"
     return [cell(kb, value, kind) for value in vocabulary.values_of(thing, property)[:most]]
 
 
-def cell(kb: KnowledgeBase, value: Any, kind: Kind) -> dict[str, Any]:
+def cell(kb: ThingIndex, value: Any, kind: Kind) -> dict[str, Any]:
     """Return a value in one of the six forms of the specification. A thing is given by its id only if this knowledge
     base has it: the client would look up a foreign id here."""
     match value:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import rowmill as rm
-from rowmill_systems.entities.kb.thing import KnowledgeBase
+from rowmill_systems.entities.kb.thing import ThingIndex
 from rowmill_systems.entities.reconciliation import vocabulary
 from rowmill_systems.entities.reconciliation.queries import MOST_QUERIES
 from rowmill_systems.parts.names.types import EntityType
@@ -12,7 +12,7 @@ SCHEMA_SPACE = "https://schema.org/Thing"
 PREVIEW_WIDTH, PREVIEW_HEIGHT = 420, 180
 
 
-def manifest(kb: KnowledgeBase, url: str) -> dict[str, Any]:
+def manifest(kb: ThingIndex, url: str) -> dict[str, Any]:
     """`url`: where this service is, as the client calls it."""
 
     def suggesting(what: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rowmill_systems.entities.kb.thing import KnowledgeBase, Thing
+from rowmill_systems.entities.kb.thing import ThingIndex, Thing
 from rowmill_systems.entities.linking.choose import Scored, decide, rank
 from rowmill_systems.entities.linking.score import Parts
 from rowmill_systems.entities.linking.types import type_of
@@ -33,7 +33,7 @@ class ReconciliationService:
     """Answers queries from a knowledge base. A candidate is a `match` if the linker would link to it with this
     knowledge base as its only source."""
 
-    knowledge_base: KnowledgeBase
+    knowledge_base: ThingIndex
     threshold: float
     gap: float
 

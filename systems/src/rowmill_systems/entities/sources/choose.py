@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import rowmill as rm
-from rowmill_systems.entities.kb.thing import KnowledgeBase
+from rowmill_systems.entities.kb.thing import ThingIndex
 from rowmill_systems.entities.settings import EntitiesSettings
 from rowmill_systems.entities.sources.dbpedia import DbpediaSource
 from rowmill_systems.entities.sources.embedded import EmbeddedSource
@@ -24,7 +24,7 @@ def names_of(settings: EntitiesSettings) -> list[str]:
     return names
 
 
-def open_sources(settings: EntitiesSettings, services: HttpServices, knowledge_base: KnowledgeBase) -> Sequence[Source]:
+def open_sources(settings: EntitiesSettings, services: HttpServices, knowledge_base: ThingIndex) -> Sequence[Source]:
     def opened(name: str) -> Source:
         match name:
             case "embedded":

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from rowmill_systems.entities.kb.thing import KnowledgeBase, Thing
+from rowmill_systems.entities.kb.thing import ThingIndex, Thing
 from rowmill_systems.entities.properties.catalogue import properties_of
 from rowmill_systems.entities.things import Candidate, Fact, Mention
 from rowmill_systems.parts.names.types import EntityType
@@ -17,7 +17,7 @@ class EmbeddedSource:
 
     name = NAME
 
-    def __init__(self, knowledge_base: KnowledgeBase) -> None:
+    def __init__(self, knowledge_base: ThingIndex) -> None:
         self._knowledge_base = knowledge_base
 
     async def candidates(self, mention: Mention) -> Sequence[Candidate]:
@@ -39,7 +39,7 @@ class EmbeddedSource:
         """Does nothing: the caller closes the knowledge base that it opened."""
 
 
-def found(knowledge_base: KnowledgeBase, mention: Mention, most: int = MOST) -> Sequence[Thing]:
+def found(knowledge_base: ThingIndex, mention: Mention, most: int = MOST) -> Sequence[Thing]:
     """Return the things that may be meant. Blocks: call it in a thread."""
     anything = knowledge_base.search(mention.name, most=most)
     if mention.type is None or len(anything) < most:

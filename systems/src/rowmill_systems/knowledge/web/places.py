@@ -32,7 +32,7 @@ class PlaceState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StorePlace:
     """A store, and what it has of a document."""
 
     name: str
@@ -41,7 +41,7 @@ class Place:
     note: str
 
 
-def recorded_places(status: str, indexed_generation: int | None, chunk_count: int | None) -> list[Place]:
+def recorded_places(status: str, indexed_generation: int | None, chunk_count: int | None) -> list[StorePlace]:
     """Return where a document is by its row alone, without asking the stores."""
     is_indexed, in_hand = indexed_generation is not None, status in IN_HAND
     passages = passages_of(chunk_count or 0)
@@ -54,10 +54,10 @@ def recorded_places(status: str, indexed_generation: int | None, chunk_count: in
     else:
         state, text, vectors = PlaceState.ABSENT, "nothing", "nothing"
     return [
-        Place("Database", "database", PlaceState.HERE, f"as {status}"),
-        Place("Object", "file", PlaceState.HERE, "stored"),
-        Place("Full text", "list", state, text),
-        Place("Vectors", "points", state, vectors),
+        StorePlace("Database", "database", PlaceState.HERE, f"as {status}"),
+        StorePlace("Object", "file", PlaceState.HERE, "stored"),
+        StorePlace("Full text", "list", state, text),
+        StorePlace("Vectors", "points", state, vectors),
     ]
 
 
@@ -65,7 +65,7 @@ def passages_of(number: int) -> str:
     return f"{number:,} passage{'' if number == 1 else 's'}"
 
 
-async def observed_places(knowledge: "Knowledge", document: KbDocument) -> list[Place]:
+async def observed_places(knowledge: "Knowledge", document: KbDocument) -> list[StorePlace]:
     """Return where a document is, as the stores themselves say now."""
     row, *_ = recorded_places(document.status, document.indexed_generation, document.chunk_count)
     bytes_there, chunks, points = await asyncio.gather(
@@ -97,15 +97,15 @@ def chunks_by_generation(connection: sa.Connection, document: KbDocument) -> dic
     return {row[0]: row[1] for row in rows}
 
 
-def object_place(answer: Any) -> Place:
+def object_place(answer: Any) -> StorePlace:
     if isinstance(answer, Exception):
         return unobserved("Object", "file", answer)
     if answer:
-        return Place("Object", "file", PlaceState.HERE, "its bytes are there")
-    return Place("Object", "file", PlaceState.WRONG, "its bytes are gone")
+        return StorePlace("Object", "file", PlaceState.HERE, "its bytes are there")
+    return StorePlace("Object", "file", PlaceState.WRONG, "its bytes are gone")
 
 
-def passages_place(name: str, icon: str, document: KbDocument, answer: Any) -> Place:
+def passages_place(name: str, icon: str, document: KbDocument, answer: Any) -> StorePlace:
     """Compare what a store has with what the row says was written."""
     if isinstance(answer, Exception):
         return unobserved(name, icon, answer)
@@ -114,18 +114,18 @@ def passages_place(name: str, icon: str, document: KbDocument, answer: Any) -> P
     wanted = document.chunk_count or 0
     others = sum(answer.values()) - shown
     if document.indexed_generation is None and in_hand:
-        return Place(name, icon, PlaceState.COMING, f"{passages_of(others)} so far")
+        return StorePlace(name, icon, PlaceState.COMING, f"{passages_of(others)} so far")
     if shown != wanted:
-        return Place(name, icon, PlaceState.WRONG, f"{passages_of(shown)}, and {wanted:,} were written")
+        return StorePlace(name, icon, PlaceState.WRONG, f"{passages_of(shown)}, and {wanted:,} were written")
     if others and not in_hand:
-        return Place(name, icon, PlaceState.WRONG, f"{passages_of(shown)}, and {others:,} that are obsolete")
+        return StorePlace(name, icon, PlaceState.WRONG, f"{passages_of(shown)}, and {others:,} that are obsolete")
     if others:
-        return Place(name, icon, PlaceState.HERE, f"{passages_of(shown)}, and {others:,} of the run that goes on")
-    return Place(
+        return StorePlace(name, icon, PlaceState.HERE, f"{passages_of(shown)}, and {others:,} of the run that goes on")
+    return StorePlace(
         name, icon, PlaceState.HERE if shown else PlaceState.ABSENT, passages_of(shown) if shown else "nothing"
     )
 
 
-def unobserved(name: str, icon: str, error: Exception) -> Place:
+def unobserved(name: str, icon: str, error: Exception) -> StorePlace:
     code = getattr(error, "code", "timeout" if isinstance(error, TimeoutError) else "unreachable")
-    return Place(name, icon, PlaceState.UNKNOWN, f"can't be observed ({code})")
+    return StorePlace(name, icon, PlaceState.UNKNOWN, f"can't be observed ({code})")

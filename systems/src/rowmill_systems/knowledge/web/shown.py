@@ -9,7 +9,7 @@ from rowmill.web.site import NavLink, SignedIn, Site
 from rowmill_systems.knowledge.accounts.roles import KnowledgeRole
 from rowmill_systems.knowledge.consistency.kinds import Mending
 from rowmill_systems.knowledge.web.explaining import explain
-from rowmill_systems.knowledge.web.places import Place, recorded_places
+from rowmill_systems.knowledge.web.places import StorePlace, recorded_places
 
 STATUS_TONES = {
     "pending": "info", "processing": "busy", "ready": "good", "failed": "bad", "deleting": "wait", "archived": "plain",
@@ -47,7 +47,7 @@ def words_of(name: str) -> str:
     return name.replace("_", " ").capitalize().replace(" kb", " knowledge base").replace("Kb ", "Knowledge base ")
 
 
-def places(row: Mapping[str, Any]) -> list[Place]:
+def places(row: Mapping[str, Any]) -> list[StorePlace]:
     """Return where a document is by its row."""
     return recorded_places(row["status"], row["indexed_generation"], row["chunk_count"])
 
