@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from rowmill_systems.entities.kb.thing import ThingIndex, Thing
+from rowmill_systems.entities.kb.thing import Thing, ThingIndex
 from rowmill_systems.entities.properties.catalogue import Kind, catalogue
 from rowmill_systems.entities.reconciliation import vocabulary
 from rowmill_systems.entities.reconciliation.queries import Extension

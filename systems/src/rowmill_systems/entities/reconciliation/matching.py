@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rowmill_systems.entities.kb.thing import ThingIndex, Thing
+from rowmill_systems.entities.kb.thing import Thing, ThingIndex
 from rowmill_systems.entities.linking.choose import Scored, decide, rank
 from rowmill_systems.entities.linking.score import Parts
 from rowmill_systems.entities.linking.types import type_of

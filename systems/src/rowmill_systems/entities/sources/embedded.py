@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from rowmill_systems.entities.kb.thing import ThingIndex, Thing
+from rowmill_systems.entities.kb.thing import Thing, ThingIndex
 from rowmill_systems.entities.properties.catalogue import properties_of
 from rowmill_systems.entities.things import Candidate, Fact, Mention
 from rowmill_systems.parts.names.types import EntityType
