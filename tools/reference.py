@@ -25,6 +25,8 @@ from rowmill_systems.articles.settings import ArticlesSettings
 from rowmill_systems.companies.settings import CompaniesSettings
 from rowmill_systems.entities.settings import EntitiesSettings
 from rowmill_systems.intake.settings import IntakeSettings
+from rowmill_systems.knowledge.consistency import KINDS, Mending
+from rowmill_systems.knowledge.settings import KnowledgeSettings
 
 DOCS = Path(__file__).parents[1] / "docs"
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -86,6 +88,14 @@ def system_settings(kind: type[BaseSettings]) -> str:
     return "\n".join(rows)
 
 
+def drift() -> str:
+    """Return every kind of finding of knowledge, with what is done about it."""
+    nobody = "Nobody can mend it. "
+    rows = ["| finding | what it means | what is done |", "| --- | --- | --- |"]
+    rows += [f"| `{kind.name}` | {kind.meaning} | {nobody * (kind.mending is Mending.NONE)}{kind.how} |" for kind in KINDS]
+    return "\n".join(rows)
+
+
 def exits() -> str:
     """Return every exit code with its meaning."""
     return "\n".join(["| code | meaning |", "| --- | --- |", *(f"| {code} | {MEANINGS[code]} |" for code in Exit)])
@@ -124,6 +134,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "articles_settings": partial(system_settings, ArticlesSettings),
     "companies_settings": partial(system_settings, CompaniesSettings),
     "entities_settings": partial(system_settings, EntitiesSettings),
+    "knowledge_settings": partial(system_settings, KnowledgeSettings),
+    "knowledge_drift": drift,
 }
 
 

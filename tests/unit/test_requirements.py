@@ -9,7 +9,7 @@ PAGE = REPOSITORY / "docs" / "requirements.md"
 TESTS = REPOSITORY / "systems" / "tests" / "test_tables.py"
 PARTS = (
     "tests/conformance", "tests/outbox", "systems/tests/articles", "systems/tests/companies", "systems/tests/entities",
-    "systems/tests/intake", "systems/tests/parts",
+    "systems/tests/intake", "systems/tests/knowledge", "systems/tests/parts",
 )  # fmt: skip
 """Tests of a system, and of what one is built on: some of them prove a requirement."""
 ID = re.compile(r"\b[CAFEK]\d+\b")

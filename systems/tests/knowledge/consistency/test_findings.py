@@ -1,4 +1,4 @@
-"""Each kind of damage behind the system's back is found exactly, mended once, and gone after that (K5, K6)."""
+"""K5, K6: each kind of damage behind the system's back is found exactly, mended once, and gone after that."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is under way is no finding: uploads, runs and deletions go on while the stores are compared (K5)."""
+"""K5: what is under way is no finding. Uploads, runs and deletions go on while the stores are compared."""
 
 import asyncio
 from pathlib import Path

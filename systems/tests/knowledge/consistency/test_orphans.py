@@ -1,4 +1,4 @@
-"""Orphans go only if a person asks for it, after one more look (K6)."""
+"""K6: orphans go only if a person asks for it, after one more look."""
 
 from pathlib import Path
 

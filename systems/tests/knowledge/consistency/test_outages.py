@@ -1,4 +1,4 @@
-"""A store that can't be read says nothing about what it has: one outage must not process every document again (K5)."""
+"""K5: a store that can't be read says nothing about what it has. One outage must not process every document again."""
 
 import shutil
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What people are told: the table of kinds, alerts, the history, and the report for scripts (K5, K6)."""
+"""K5, K6: what people are told. The table of kinds, alerts, the history, and the report for scripts."""
 
 import json
 from pathlib import Path

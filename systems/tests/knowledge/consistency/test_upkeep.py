@@ -1,4 +1,4 @@
-"""The nightly clean-up, and the schedules (K7, K10)."""
+"""K5, K7, K10: the nightly clean-up, and the schedules."""
 
 import asyncio
 from pathlib import Path

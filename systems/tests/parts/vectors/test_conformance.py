@@ -1,4 +1,4 @@
-"""What every store of vectors promises."""
+"""K9: what every store of vectors promises."""
 
 import asyncio
 from collections import Counter
