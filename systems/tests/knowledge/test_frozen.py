@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from rowmill.maintenance import upkeep
-from rowmill.worker import WorkerSettings
+from rowmill.worker import Worker, WorkerSettings
 from rowmill_systems.knowledge.bases import create_kb, request_kb_deletion
 from rowmill_systems.knowledge.documents import request_deletion, request_reprocessing
-from rowmill_systems.knowledge.events import dispatching
+from rowmill_systems.knowledge.events import dispatching, reading_chunks
 from rowmill_systems.knowledge.knowledge import Knowledge
 from rowmill_systems.knowledge.names import collection_of
 from rowmill_systems.parts.documents.document import Document
@@ -33,13 +33,15 @@ from systems.tests.knowledge.harness import (
     put,
 )
 
-SILENT = WorkerSettings(poll_base=0.01, poll_max=0.05, heartbeat=3600.0, rescue_every=3600.0)
+SILENT = WorkerSettings(poll_base=0.01, poll_max=0.05, heartbeat=3600.0, rescue_every=3600.0, grace=3600.0)
 """A worker that sends no sign of life, like one that is frozen."""
 
 
 @pytest.fixture(autouse=True)
-def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def frozen_processes_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expired leases are rescued at the first look, and no run looks after its document while it reads."""
     monkeypatch.setattr(upkeep, "GRACE", 0.0)
+    monkeypatch.setattr(reading_chunks, "PROGRESS_SECONDS", 3600.0)
 
 
 class Steps:
@@ -48,10 +50,13 @@ class Steps:
     def __init__(self, stop_at: int) -> None:
         self.taken, self._stop_at = 0, stop_at
         self.stopped, self.go = asyncio.Event(), asyncio.Event()
+        self.workers: list[Worker] = []
 
     async def __call__(self) -> None:
         self.taken += 1
         if self.taken == self._stop_at:
+            for worker in self.workers:
+                worker.stop()  # it claims nothing more, as if the whole process were frozen
             self.stopped.set()
             await self.go.wait()
 
@@ -122,7 +127,7 @@ async def stopping_process(
     async with other.opened():
         monkeypatch.setattr(other.mill, "run", run_as_step)
         monkeypatch.setattr(dispatching, "dispatch_event", dispatch_and_stop)
-        task = asyncio.create_task(other.mill.drain(settings=SILENT))
+        task = asyncio.create_task(other.mill.drain(["outbox"], settings=SILENT, begun=steps.workers.append))
         try:
             yield steps, task
         finally:
