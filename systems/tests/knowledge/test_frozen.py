@@ -16,7 +16,7 @@ from rowmill.maintenance import upkeep
 from rowmill.worker import Worker, WorkerSettings
 from rowmill_systems.knowledge.bases import create_kb, request_kb_deletion
 from rowmill_systems.knowledge.documents import request_deletion, request_reprocessing
-from rowmill_systems.knowledge.events import dispatching, reading_chunks
+from rowmill_systems.knowledge.events import dispatching, reading_chunks, running
 from rowmill_systems.knowledge.knowledge import Knowledge
 from rowmill_systems.knowledge.names import collection_of
 from rowmill_systems.parts.documents.document import Document
@@ -42,6 +42,7 @@ def frozen_processes_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Expired leases are rescued at the first look, and no run looks after its document while it reads."""
     monkeypatch.setattr(upkeep, "GRACE", 0.0)
     monkeypatch.setattr(reading_chunks, "PROGRESS_SECONDS", 3600.0)
+    monkeypatch.setattr(running, "LOOK_SECONDS", 0.01)
 
 
 class Steps:
