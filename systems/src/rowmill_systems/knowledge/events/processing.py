@@ -55,7 +55,8 @@ async def process_document(knowledge: "Knowledge", event: rm.outbox.Event) -> rm
         return outcome_of(begun)
     if not begun.published:
         try:
-            await index_or_fail(knowledge, begun, embedder)
+            if not await index_or_fail(knowledge, begun, embedder):
+                return None  # search goes on showing the points of an earlier run
         except EventSuperseded:
             log_event("document.overtaken", document_id=document_id, generation=begun.fence.generation)
             await remove_written(knowledge, begun)
@@ -64,14 +65,16 @@ async def process_document(knowledge: "Knowledge", event: rm.outbox.Event) -> rm
     return None
 
 
-async def index_or_fail(knowledge: "Knowledge", run: DocumentRun, embedder: Embedder) -> None:
-    """Index the document, or write to it why that failed."""
+async def index_or_fail(knowledge: "Knowledge", run: DocumentRun, embedder: Embedder) -> bool:
+    """Index the document, or write to it why that failed. Return whether it is shown now."""
     try:
         await index_document(knowledge, run, embedder)
     except (EventSuperseded, rm.errors.LeaseLost):
         raise
     except Exception as error:
         await handle_failure(knowledge, run, error)
+        return False
+    return True
 
 
 async def index_document(knowledge: "Knowledge", run: DocumentRun, embedder: Embedder) -> None:
