@@ -13,7 +13,7 @@ ARGS ?=
 # and each of them would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv demo demo-articles demo-companies demo-entities demo-intake demo-knowledge structure test quick coverage test-oldest lint types check format screenshots docs bench bench-all bench-articles bench-claim bench-companies bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-long lock clean
+.PHONY: help venv demo demo-articles demo-companies demo-entities demo-intake demo-knowledge structure test quick coverage test-oldest lint types check format screenshots docs bench bench-all bench-articles bench-claim bench-companies bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-knowledge faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -161,6 +161,9 @@ faults: venv ## put a fleet through every fault, and judge what it did (under 10
 
 faults-broken: venv ## the same with each guard of the engine taken out by turns: the lab has to notice (9 minutes)
 	$(BIN)/python -m faults --broken all --only frozen,operators --seconds 10 $(ARGS)
+
+faults-knowledge: venv ## put the three stores of knowledge bases through faults, and read whether they agree (4 minutes; ARGS="--store sqlite --broken all")
+	$(BIN)/python -m faults.knowledge $(ARGS)
 
 faults-long: venv ## the same for a night, with other seeds in every round (SEED=7 MINUTES=480)
 	$(BIN)/python -m faults --seed $(or $(SEED),1) --minutes $(or $(MINUTES),480) $(ARGS)

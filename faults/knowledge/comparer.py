@@ -10,7 +10,7 @@ from faults.knowledge.ledger import Deed, DeedLedger
 from faults.knowledge.site import KnowledgeSite
 from rowmill_systems.knowledge.consistency import check
 
-EVERY = 2.0
+EVERY = 3.0
 
 
 async def compare(site: KnowledgeSite, ledger: DeedLedger) -> None:

@@ -35,7 +35,7 @@ from tests.support.seaweed import ACCESS_KEY, BUCKET, SECRET_KEY, SeaweedServer
 
 BOUND = 120.0
 """Seconds after the last fault within which everything must be final."""
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 0.4
 LONGER = 10
 """How many times as long a run may take to reach its number of operations."""
 StoreName = Literal["sqlite", "postgresql"]

@@ -31,7 +31,7 @@ STALE_SECONDS = 10.0
 GRACE = 2.0
 COMPARISON_LEASE = 10.0
 ATTEMPTS = 40
-WORKER = WorkerSettings(poll_base=0.05, poll_max=0.5, grace=3.0, heartbeat=0.4, rescue_every=0.4, rescue_most=2000)
+WORKER = WorkerSettings(poll_base=0.05, poll_max=0.5, grace=3.0, heartbeat=0.7, rescue_every=0.7, rescue_most=2000)
 
 
 @dataclass(frozen=True)

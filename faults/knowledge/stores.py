@@ -16,7 +16,7 @@ from rowmill_systems.parts.vectors.errors import VectorsUnavailable
 from rowmill_systems.parts.vectors.port import Collection, DocumentPoints, Point, Vector, VectorHit, VectorStore
 
 T = TypeVar("T")
-SHARE = 0.15
+SHARES = {Fault.LOST_ANSWERS: 0.15, Fault.BROKEN_OFF: 0.15, Fault.LIES: 0.5}
 """Of calls that go wrong, where not all do."""
 SLOW_SECONDS = 0.5
 ITEMS_BEFORE = 5
@@ -31,12 +31,12 @@ class Trouble:
         self._chance = random.Random()
 
     def strikes(self, fault: Fault) -> bool:
-        return self._fault() is fault and self._chance.random() < SHARE
+        return self._fault() is fault and self._chance.random() < SHARES[fault]
 
     async def begin(self) -> None:
         """Fail, or take time, before anything is done."""
         fault = self._fault()
-        if fault is Fault.OUTAGE or (fault is Fault.BROKEN_OFF and self._chance.random() < SHARE):
+        if fault is Fault.OUTAGE or self.strikes(Fault.BROKEN_OFF):
             raise self._error("the lab: the store is away")
         if fault is Fault.SLOW:
             await asyncio.sleep(self._chance.uniform(0.0, SLOW_SECONDS))

@@ -20,9 +20,9 @@ from faults.scenarios.server import FLEET
 Card = Callable[[], Awaitable[None]]
 NEEDED = ("workers killed", "clients killed", "comparers killed", "workers frozen", "clients frozen")
 """Faults that need a process which is up. All others happen in every run."""
-FAULT_SECONDS = (0.4, 1.5)
+FAULT_SECONDS = (0.5, 2.0)
 FREEZE_SECONDS = (LEASE * 1.2, LEASE * 2)
-PAUSE_SECONDS = (0.2, 0.8)
+PAUSE_SECONDS = (0.1, 0.5)
 HELD_SECONDS = 1.0
 STORE_FAULTS = (Fault.OUTAGE, Fault.SLOW, Fault.LOST_ANSWERS, Fault.BROKEN_OFF, Fault.LIES)
 TERMINATE = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {FLEET} AND random() < 0.5"
