@@ -92,7 +92,9 @@ def drift() -> str:
     """Return every kind of finding of knowledge, with what is done about it."""
     nobody = "Nobody can mend it. "
     rows = ["| finding | what it means | what is done |", "| --- | --- | --- |"]
-    rows += [f"| `{kind.name}` | {kind.meaning} | {nobody * (kind.mending is Mending.NONE)}{kind.how} |" for kind in KINDS]
+    for kind in KINDS:
+        how = f"{nobody}{kind.how}" if kind.mending is Mending.NONE else kind.how
+        rows.append(f"| `{kind.name}` | {kind.meaning} | {how} |")
     return "\n".join(rows)
 
 
