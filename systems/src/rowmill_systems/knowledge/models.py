@@ -43,6 +43,8 @@ class DocumentStatus(StrEnum):
 
 HIDDEN = (DocumentStatus.DELETING, DocumentStatus.ARCHIVED)
 """Statuses of documents that people no longer see."""
+SEEN = tuple(status for status in DocumentStatus if status not in HIDDEN)
+"""Statuses of documents that people see. What an earlier run indexed is found in all of them."""
 UNFINISHED_DOCUMENTS = "status IN ('pending', 'processing', 'deleting')"
 """What an event still works on, or should."""
 

@@ -13,6 +13,7 @@ from rowmill_systems.knowledge.bases import create_kb, request_kb_deletion
 from rowmill_systems.knowledge.documents import request_deletion
 from rowmill_systems.knowledge.errors import KbMissing
 from rowmill_systems.knowledge.knowledge import Knowledge
+from rowmill_systems.knowledge.models import HIDDEN, DocumentStatus
 from rowmill_systems.knowledge.search import meaning
 from rowmill_systems.knowledge.search.filters import SearchFilters
 from rowmill_systems.knowledge.search.searching import Degraded, SearchAnswer, search
@@ -77,12 +78,23 @@ async def test_any_text_is_a_query(filled: tuple[Knowledge, UUID]) -> None:
     assert (await search(knowledge, "  ", kb_ids=[kb_id])).hits == ()
 
 
-async def test_only_ready_documents_of_the_visible_generation_are_found(filled: tuple[Knowledge, UUID]) -> None:
+async def test_only_the_visible_generation_is_found(filled: tuple[Knowledge, UUID]) -> None:
     knowledge, kb_id = filled
     await sql(knowledge, "UPDATE documents SET indexed_generation = 99 WHERE filename = 'cranes.md'")
     assert "A crane lifts heavy loads." not in " ".join(found(await search(knowledge, "crane lifts", kb_ids=[kb_id])))
-    await sql(knowledge, "UPDATE documents SET indexed_generation = generation, status = 'failed' WHERE size > 0")
+    await sql(knowledge, "UPDATE documents SET indexed_generation = NULL")
     assert found(await search(knowledge, "crane lifts whale", kb_ids=[kb_id])) == []
+
+
+@pytest.mark.parametrize("status", DocumentStatus)
+async def test_what_an_earlier_run_indexed_is_found_until_the_document_is_deleted(
+    filled: tuple[Knowledge, UUID], status: DocumentStatus
+) -> None:
+    """A comparison that has many documents processed again must not hide them."""
+    knowledge, kb_id = filled
+    await sql(knowledge, "UPDATE documents SET status = :status, generation = generation + 1", status=status)
+    hits = (await search(knowledge, "crane lifts", kb_ids=[kb_id], limit=1)).hits
+    assert [hit.by for hit in hits] == ([] if status in HIDDEN else ["both"])
 
 
 async def test_a_document_whose_deletion_was_asked_for_is_found_no_longer(filled: tuple[Knowledge, UUID]) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from rowmill_systems.knowledge.models import Chunk, DocumentStatus, KbDocument
+from rowmill_systems.knowledge.models import SEEN, Chunk, KbDocument
 from rowmill_systems.knowledge.search.fusion import FoundBy, FusedHit
 from rowmill_systems.knowledge.search.highlights import Place, highlights
 from rowmill_systems.knowledge.search.words import ChunkKey
@@ -75,9 +75,7 @@ def read_hits(
 
 def _documents(connection: sa.Connection, ids: set[UUID], kb_ids: Sequence[UUID]) -> dict[UUID, Any]:
     wanted = sa.select(KbDocument.id, KbDocument.kb_id, KbDocument.filename, KbDocument.indexed_generation)
-    shown = wanted.where(
-        KbDocument.id.in_(ids), KbDocument.kb_id.in_(kb_ids), KbDocument.status == DocumentStatus.READY
-    )
+    shown = wanted.where(KbDocument.id.in_(ids), KbDocument.kb_id.in_(kb_ids), KbDocument.status.in_(SEEN))
     with any_index(connection):
         return {row.id: row for row in connection.execute(shown)}
 

@@ -54,7 +54,7 @@ async def search(
     limit: int = 10,
     filters: SearchFilters | None = None,
 ) -> SearchAnswer:
-    """Return the best passages of ready documents, up to `limit`. Any text is a query.
+    """Return the best passages of documents that are indexed, up to `limit`. Any text is a query.
 
     Neighbouring passages are one hit: the better one, with the other beside it. If the model or the vector store is
     away, the answer comes by words alone, and says so. Raises KbMissing if one of the knowledge bases is not there.

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, TSQUERY, TSVECTOR
 
-from rowmill_systems.knowledge.models import DocumentStatus, KbDocument
+from rowmill_systems.knowledge.models import SEEN, KbDocument
 from rowmill_systems.knowledge.search.fulltext import CHUNK_TERMS, scope_of
 from rowmill_systems.parts.index_plans import any_index
 
@@ -218,8 +218,9 @@ def _written(connection: sa.Connection, term: str) -> str:
 
 
 def visible(kb_id: uuid.UUID) -> "list[sa.ColumnElement[bool]]":
-    """Return what holds for the documents of a knowledge base that search shows."""
-    return [KbDocument.kb_id == kb_id, KbDocument.status == DocumentStatus.READY]
+    """Return what holds for the documents of a knowledge base that search shows: also while they are processed again,
+    and if that failed."""
+    return [KbDocument.kb_id == kb_id, KbDocument.status.in_(SEEN), KbDocument.indexed_generation.is_not(None)]
 
 
 def _matching(
@@ -234,7 +235,7 @@ def _matching(
         return entries.where(*visible(kb_id))
     # The signs keep SQLite from beginning with all documents of the knowledge base.
     return entries.where(sa.text("+documents.kb_id = :kb_id").bindparams(sa.bindparam("kb_id", kb_id, sa.Uuid))).where(
-        sa.text("+documents.status = :status").bindparams(status=str(DocumentStatus.READY))
+        sa.text("+documents.status IN :seen").bindparams(sa.bindparam("seen", SEEN, sa.String, expanding=True))
     )
 
 
