@@ -10,7 +10,7 @@ from faults.knowledge.broken import GUARDS
 from faults.knowledge.client import ask
 from faults.knowledge.comparer import compare
 from faults.knowledge.ledger import DeedLedger
-from faults.knowledge.site import KnowledgeSite
+from faults.knowledge.site import KnowledgeSite, shorten_waits
 from faults.knowledge.worker import work
 from rowmill.demo.worker import die_with_parent
 
@@ -26,6 +26,7 @@ def main() -> None:
     given = options.parse_args()
     if broken := os.environ.get(BROKEN_VARIABLE):
         GUARDS[broken]()
+    shorten_waits()
     site, ledger = KnowledgeSite.by_environment(), DeedLedger(given.ledger)
     with suppress(KeyboardInterrupt):
         match given.role:

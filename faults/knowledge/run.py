@@ -23,7 +23,7 @@ from faults.knowledge.crew import Crew
 from faults.knowledge.facts import Facts, collect
 from faults.knowledge.ledger import REQUESTS, Deed, DeedLedger
 from faults.knowledge.process import BROKEN_VARIABLE
-from faults.knowledge.site import KnowledgeSite
+from faults.knowledge.site import KnowledgeSite, shorten_waits
 from faults.knowledge.torment import NEEDED, Torment
 from faults.knowledge.witness import create_witness
 from faults.scenario import SERVER
@@ -86,6 +86,7 @@ def run(
     store: StoreName, objects: ObjectsName, *, seed: int, seconds: float, operations: int, broken: str = ""
 ) -> KnowledgeFinding:
     """Run the lab once."""
+    shorten_waits()
     began, finding = time.monotonic(), KnowledgeFinding(store, objects, seed)
     try:
         with site_of(store, objects) as site:

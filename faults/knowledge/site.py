@@ -79,8 +79,6 @@ class KnowledgeSite:
 
     def knowledge(self, ledger: DeedLedger | None = None, *, grace: float = GRACE) -> Knowledge:
         """Return the system. With a ledger, its stores misbehave by the plan."""
-        queues.RETRY = rm.Retry(attempts=ATTEMPTS, backoff=rm.exponential(0.2, cap=2.0), jitter=0.5)
-        queues.REMOVAL_RETRY = queues.RETRY
         settings = self.settings(grace=grace)
         storage, vectors = open_storage(settings.storage), open_vectors(settings.vectors)
         made = Knowledge(
@@ -93,6 +91,12 @@ class KnowledgeSite:
         comparison = made.consistency.reconciliation
         comparison.declared = replace(comparison.declared, again_after=LEASE, lease=COMPARISON_LEASE)
         return made
+
+
+def shorten_waits() -> None:
+    """Let events and clean-ups of this process wait for moments, and fail more often."""
+    queues.RETRY = rm.Retry(attempts=ATTEMPTS, backoff=rm.exponential(0.2, cap=2.0), jitter=0.5)
+    queues.REMOVAL_RETRY = queues.RETRY
 
 
 LETTERS = "bcdfghjklmnpqrtvwxz"
