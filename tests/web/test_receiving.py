@@ -117,8 +117,11 @@ async def test_a_plain_body_needs_a_name_and_a_form_its_boundary() -> None:
     async with client_of(Receiver().app) as client:
         nameless = await client.post("/", content=b"x")
         boundless = await client.post("/", content=b"x", headers={"content-type": "multipart/form-data"})
+        endless = {"content-type": f"multipart/form-data; boundary={'b' * 300}"}
+        too_long = await client.post("/", content=b"x", headers=endless)
     assert (nameless.status_code, nameless.json()["code"]) == (422, "no_filename")
     assert (boundless.status_code, boundless.json()["code"]) == (400, "malformed")
+    assert (too_long.status_code, too_long.json()["code"]) == (400, "malformed")
 
 
 @pytest.mark.parametrize("query", ["", "?filename=a"])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import HTTPException, Request
-from python_multipart.exceptions import MultipartParseError
+from python_multipart.exceptions import FormParserError, MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
@@ -105,7 +105,10 @@ async def _parts_of(request: Request, boundary: bytes) -> AsyncIterator[_Part]:
     if not boundary:
         raise malformed
     collector = _Collector()
-    parser = MultipartParser(boundary, collector.callbacks())  # type: ignore[arg-type]
+    try:
+        parser = MultipartParser(boundary, collector.callbacks())  # type: ignore[arg-type]
+    except FormParserError:  # a boundary that is longer than any
+        raise malformed from None
     async for chunk in _whole(request):
         try:
             parser.write(chunk)
