@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 import rowmill as rm
-from rowmill_systems.knowledge.bases import create_kb, request_kb_deletion
+from rowmill_systems.knowledge.bases import create_kb, request_kb_deletion, request_reembedding
 from rowmill_systems.knowledge.documents import request_deletion
 from rowmill_systems.knowledge.errors import KbMissing
 from rowmill_systems.knowledge.knowledge import Knowledge
@@ -19,7 +19,7 @@ from rowmill_systems.knowledge.search.filters import SearchFilters
 from rowmill_systems.knowledge.search.searching import Degraded, SearchAnswer, search
 from rowmill_systems.parts.embeddings.port import Vectors
 from rowmill_systems.parts.vectors.errors import VectorsUnavailable
-from systems.tests.knowledge.harness import HashEmbedder, Interposed, Outage, drain, knowledge_on, put, sql
+from systems.tests.knowledge.harness import HashEmbedder, Interposed, Outage, advance, drain, knowledge_on, put, sql
 
 CRANES = "# Cranes\n\nA crane lifts heavy loads.\n\n# Norms\n\nSee ISO-9001 about quality."
 WHALES = "# Whales\n\nA whale is a mammal of the sea.\n\n# 水\n\n自来水管道需要维修。"
@@ -205,6 +205,25 @@ async def test_vectors_of_another_model_are_not_compared(sqlite_url: str, tmp_pa
         answer = await search(knowledge, "crane", kb_ids=[kb_id])
         assert answer.degraded is Degraded.OTHER_MODEL
         assert {hit.by for hit in answer.hits} == {"words"}
+
+
+@pytest.mark.parametrize("dimensions", [64, 32])
+async def test_while_vectors_are_replaced_words_answer_and_say_so(
+    database_url: str, tmp_path: Path, dimensions: int
+) -> None:
+    async with knowledge_on(database_url, tmp_path) as before:
+        kb_id = await filled_with(before)
+    async with knowledge_on(database_url, tmp_path, embedder=HashEmbedder("new", dimensions)) as knowledge:
+        await request_reembedding(knowledge, kb_id)
+        knowledge._vectors = Interposed(knowledge.vectors, outage := Outage(VectorsUnavailable("away"), "put"))
+        await drain(knowledge)
+        answer = await search(knowledge, "crane", kb_ids=[kb_id])
+        assert (answer.degraded, {hit.by for hit in answer.hits}) == (Degraded.OTHER_MODEL, {"words"})
+        outage.methods.clear()
+        await advance(knowledge, 60)
+        await drain(knowledge)
+        answer = await search(knowledge, "crane", kb_ids=[kb_id], limit=1)
+        assert (answer.degraded, {hit.by for hit in answer.hits}) == (None, {"both"})
 
 
 async def test_the_vector_of_a_query_is_made_once(filled: tuple[Knowledge, UUID]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 SECONDS = 60.0
-"""Frequencies of words may be so old. They only weigh words; what is found is always up to date."""
+"""Values may be so old. They weigh words, and say what is complete; what is found is always up to date."""
 MOST = 2000
 
 
@@ -45,6 +45,8 @@ class SearchCaches:
         """By model and text."""
         self.samples: RecentValues[Hashable, KbSample] = RecentValues()
         self.having: RecentValues[Hashable, int] = RecentValues(20_000)
+        self.settled: RecentValues[Hashable, bool] = RecentValues()
+        """Knowledge bases, each with a model, in which no document waits for vectors of that model."""
 
 
 _caches: "WeakKeyDictionary[Knowledge, SearchCaches]" = WeakKeyDictionary()

@@ -11,7 +11,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill_systems.knowledge.models import KbDocument
+from rowmill_systems.knowledge.models import DocumentStatus, KbDocument, KnowledgeBase
 from rowmill_systems.knowledge.names import collection_of
 from rowmill_systems.knowledge.search.caches import caches_of
 from rowmill_systems.knowledge.search.words import ChunkKey, Conditions, Scored, visible
@@ -102,6 +102,7 @@ async def _nearest(
             return [], Degraded.OTHER_MODEL
         shown, other_model = await _visible_points(knowledge, kb_id, points, conditions)
         if len(shown) >= limit or len(points) < wanted or wanted > limit * WIDER:
+            other_model = other_model or await _is_embedded_again(knowledge, kb_id)
             return shown[:limit], Degraded.OTHER_MODEL if other_model else None
         wanted = wanted * WIDER
 
@@ -125,6 +126,30 @@ async def _visible_points(
             continue
         shown.append((ChunkKey(point.document, point.generation, point.number), point.score))
     return shown, other_model
+
+
+async def _is_embedded_again(knowledge: "Knowledge", kb_id: UUID) -> bool:
+    """Return whether documents wait for vectors of the present model. For a minute it is known that none does."""
+    settled, key = caches_of(knowledge).settled, (kb_id, knowledge.embedder.name)
+    if settled.get(key):
+        return False
+    waits = await knowledge.mill.run(partial(_waits_for_model, kb_id=kb_id, model=key[1]), write=False)
+    if not waits:
+        settled.put(key, True)
+    return waits
+
+
+# served by: the primary key, ix_documents_kb_status
+def _waits_for_model(connection: sa.Connection, kb_id: UUID, model: str) -> bool:
+    replaced = sa.exists().where(KnowledgeBase.id == kb_id, KnowledgeBase.reembedding)
+    waiting = sa.exists().where(
+        KbDocument.kb_id == kb_id,
+        KbDocument.status.in_((DocumentStatus.PENDING, DocumentStatus.PROCESSING)),
+        KbDocument.indexed_generation.is_not(None),
+        KbDocument.embedding_model != model,
+    )
+    with any_index(connection):
+        return bool(connection.scalar(sa.select(sa.or_(replaced, waiting))))
 
 
 # served by: the primary key
