@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from faults.knowledge.facts import DocumentFacts, Facts
-from faults.knowledge.ledger import Deed, Said
+from faults.knowledge.ledger import WRITTEN, Deed, Said
 
 TICK = 0.02
 """Seconds by which clocks of one machine may differ."""
@@ -48,6 +48,7 @@ def judge(facts: Facts) -> list[KnowledgeViolation]:
         generations_are_in_order(facts),
         events_are_in_order(facts),
         marks_were_true(facts),
+        collections_stay_dropped(facts),
         everything_is_final(facts),
         retries_are_counted(facts),
         comparison_finds_nothing(facts),
@@ -205,7 +206,7 @@ def marks_were_true(facts: Facts) -> Iterator[Found]:
     for said in facts.said:
         if said.deed in (Deed.PUT, Deed.MAKE_COLLECTION):
             if not said.ended:
-                begun[said.number] = said.document or said.kb
+                begun[said.number] = said.document if said.deed is Deed.PUT else said.kb
             elif said.number in begun:
                 about = begun.pop(said.number)
                 late[about] = max(late[about], said.at)
@@ -217,6 +218,25 @@ def marks_were_true(facts: Facts) -> Iterator[Found]:
             if said.may_be_late and late[about] > marked.get(about, said.at) - TICK:
                 continue
             yield 6, f"document {said.document}" if said.document else f"knowledge base {said.kb}", said.what
+
+
+def collections_stay_dropped(facts: Facts) -> Iterator[Found]:
+    """Report points that were written into the collection of a deleted knowledge base, unless a run that began before
+    has made it again: that one drops it when it finds out."""
+    deletions = {event.id for event in facts.events.values() if event.type == "kb.delete"}
+    dropped = {
+        turn.aggregate: turn.at for turn in facts.event_turns if turn.event in deletions and turn.state == PROCESSED
+    }
+    begun: set[str] = set()
+    made: set[str] = set()
+    for said in facts.said:
+        if said.kb in dropped and said.at > dropped[said.kb] + TICK:
+            if said.deed is Deed.MAKE_COLLECTION:
+                made.add(said.kb)
+            elif said.deed is Deed.PUT and not said.ended:
+                begun.add(said.number)
+            elif said.deed is Deed.PUT and said.number in begun and said.what == WRITTEN and said.kb not in made:
+                yield 6, f"knowledge base {said.kb}", "was deleted, and points were written into its collection"
 
 
 def everything_is_final(facts: Facts) -> Iterator[Found]:

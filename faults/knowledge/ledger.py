@@ -31,6 +31,10 @@ class Deed(StrEnum):
 REQUESTS = (Deed.CREATE_KB, Deed.UPLOAD, Deed.DELETE, Deed.REPROCESS, Deed.DELETE_KB)
 
 
+WRITTEN = "written"
+"""What is said of points that the store has confirmed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """A deed began, or ended."""
@@ -48,7 +52,7 @@ class Said:
     event: int = 0
     findings: int = 0
     what: str = ""
-    """What was found."""
+    """What was found, or became of it."""
     may_be_late: bool = False
     """Whether a write that a worker had begun before may explain it."""
 

@@ -3,15 +3,20 @@
 import argparse
 import asyncio
 import os
+import time
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import rowmill as rm
 from faults.knowledge.broken import GUARDS
 from faults.knowledge.client import ask
 from faults.knowledge.comparer import compare
 from faults.knowledge.ledger import DeedLedger
 from faults.knowledge.site import KnowledgeSite, shorten_waits
-from faults.knowledge.worker import work
+from faults.knowledge.worker import record_handling, work
 from rowmill.demo.worker import die_with_parent
 
 BROKEN_VARIABLE = "FAULTS_BROKEN"
@@ -28,14 +33,23 @@ def main() -> None:
         GUARDS[broken]()
     shorten_waits()
     site, ledger = KnowledgeSite.by_environment(), DeedLedger(given.ledger)
+    record_handling(ledger)
+    roles = {
+        "worker": partial(work, site, ledger),
+        "client": partial(ask, site, ledger, given.seed),
+        "comparer": partial(compare, site, ledger),
+    }
     with suppress(KeyboardInterrupt):
-        match given.role:
-            case "worker":
-                asyncio.run(work(site, ledger))
-            case "client":
-                asyncio.run(ask(site, ledger, given.seed))
-            case _:
-                asyncio.run(compare(site, ledger))
+        run_until_done(roles[given.role])
+
+
+def run_until_done(role: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a role. If the database goes away while it comes up, begin again, as a service manager would."""
+    while True:
+        try:
+            return asyncio.run(role())
+        except rm.errors.DatabaseUnreachable:
+            time.sleep(0.2)
 
 
 if __name__ == "__main__":

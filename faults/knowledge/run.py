@@ -16,12 +16,11 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from faults.fleet import FleetBroke
-from faults.knowledge import ledger
 from faults.knowledge.auditor import Auditor
 from faults.knowledge.checker import KnowledgeViolation, judge
 from faults.knowledge.crew import Crew
 from faults.knowledge.facts import Facts, collect
-from faults.knowledge.ledger import REQUESTS, Deed, DeedLedger
+from faults.knowledge.ledger import REQUESTS, Deed, DeedLedger, read
 from faults.knowledge.process import BROKEN_VARIABLE
 from faults.knowledge.site import KnowledgeSite, shorten_waits
 from faults.knowledge.torment import NEEDED, Torment
@@ -156,7 +155,9 @@ class Lab:
         self._judge(facts, auditor)
 
     async def _torment(self, crew: Crew, seconds: float, operations: int) -> None:
-        torment, began = Torment(self._site, crew, self._finding.seed), time.monotonic()
+        ledger = DeedLedger(self._site.folder / "torment.ledger")
+        torment = Torment(self._site, crew, self._knowledge, ledger, self._finding.seed)
+        began = time.monotonic()
 
         def over() -> bool:
             passed = time.monotonic() - began
@@ -167,7 +168,7 @@ class Lab:
         self._finding.without_dose = [name for name in NEEDED if not torment.dose[name]]
 
     def _asked(self) -> int:
-        return sum(said.deed in REQUESTS and not said.ended for said in ledger.read(self._site.folder))
+        return sum(said.deed in REQUESTS and not said.ended for said in read(self._site.folder))
 
     async def _watch(self, auditor: Auditor) -> None:
         """Audit, also while sessions are terminated."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
-from faults.knowledge.ledger import Deed, DeedLedger
+from faults.knowledge.ledger import WRITTEN, Deed, DeedLedger
 from faults.knowledge.plan import Fault, PlanFile
 from rowmill_systems.parts.objects.errors import NetworkFailed
 from rowmill_systems.parts.objects.port import Download, Incoming, Storage, Stored
@@ -16,7 +16,7 @@ from rowmill_systems.parts.vectors.errors import VectorsUnavailable
 from rowmill_systems.parts.vectors.port import Collection, DocumentPoints, Point, Vector, VectorHit, VectorStore
 
 T = TypeVar("T")
-SHARES = {Fault.LOST_ANSWERS: 0.15, Fault.BROKEN_OFF: 0.15, Fault.LIES: 0.5}
+SHARES = {Fault.LOST_ANSWERS: 0.3, Fault.BROKEN_OFF: 0.15, Fault.LIES: 0.5}
 """Of calls that go wrong, where not all do."""
 SLOW_SECONDS = 0.5
 ITEMS_BEFORE = 5
@@ -80,12 +80,15 @@ class MisbehavingVectors:
         await self._trouble.around(self._inner.prepare)
 
     async def create(self, collection: str, dimensions: int) -> None:
-        number = self._ledger.number()
-        self._ledger.say(Deed.MAKE_COLLECTION, number, kb=collection.removeprefix("kb_"))
-        try:
-            await self._trouble.around(lambda: self._inner.create(collection, dimensions))
-        finally:
-            self._ledger.say(Deed.MAKE_COLLECTION, number, ended=True)
+        async def make() -> None:
+            number, kb = self._ledger.number(), collection.removeprefix("kb_")
+            self._ledger.say(Deed.MAKE_COLLECTION, number, kb=kb)
+            try:
+                await self._inner.create(collection, dimensions)
+            finally:
+                self._ledger.say(Deed.MAKE_COLLECTION, number, ended=True, kb=kb)
+
+        await self._trouble.around(make)
 
     async def drop(self, collection: str) -> bool:
         return await self._trouble.writing(lambda: self._inner.drop(collection), True)
@@ -94,15 +97,20 @@ class MisbehavingVectors:
         return self._trouble.listing(self._inner.collections())
 
     async def put(self, collection: str, points: Sequence[Point]) -> None:
-        documents = {point.document for point in points}
-        numbers = {document: self._ledger.number() for document in documents}
-        for document, number in numbers.items():
-            self._ledger.say(Deed.PUT, number, document=document)
-        try:
-            await self._trouble.writing(lambda: self._inner.put(collection, points), None)
-        finally:
-            for number in numbers.values():
-                self._ledger.say(Deed.PUT, number, ended=True)
+        async def write() -> None:
+            documents, kb = {point.document for point in points}, collection.removeprefix("kb_")
+            numbers = {document: self._ledger.number() for document in documents}
+            what = "failed"
+            for document, number in numbers.items():
+                self._ledger.say(Deed.PUT, number, document=document, kb=kb)
+            try:
+                await self._inner.put(collection, points)
+                what = WRITTEN
+            finally:
+                for document, number in numbers.items():
+                    self._ledger.say(Deed.PUT, number, ended=True, document=document, kb=kb, what=what)
+
+        await self._trouble.writing(write, None)
 
     async def delete(
         self, collection: str, document: UUID, *, generation: int | None = None, other_than: int | None = None

@@ -12,13 +12,17 @@ from rowmill_systems.knowledge.knowledge import Knowledge
 
 async def work(site: KnowledgeSite, ledger: DeedLedger) -> None:
     """Handle events until SIGTERM."""
-    for name, handler in dispatching.HANDLERS.items():
-        dispatching.HANDLERS[name] = recorded(handler, ledger)
     knowledge = site.knowledge(ledger)
     async with knowledge.opened(), knowledge.mill.worker() as worker:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         print("up", flush=True)
         await worker.run()
+
+
+def record_handling(ledger: DeedLedger) -> None:
+    """Have the handlers of this process say what they do."""
+    for name, handler in dispatching.HANDLERS.items():
+        dispatching.HANDLERS[name] = recorded(handler, ledger)
 
 
 def recorded(handler: dispatching.Handler, ledger: DeedLedger) -> dispatching.Handler:

@@ -7,7 +7,7 @@ import pytest
 
 from faults.knowledge.checker import judge
 from faults.knowledge.facts import DocumentFacts, EventFacts, Facts
-from faults.knowledge.ledger import Deed, Said
+from faults.knowledge.ledger import WRITTEN, Deed, Said
 from faults.knowledge.witness import EventTurn, Turn
 
 KB, GONE_KB = UUID(int=1), UUID(int=2)
@@ -172,3 +172,14 @@ def test_points_that_a_late_write_explains() -> None:
     assert judge(heard(good(), begun, mark)) == []
     assert judge(heard(good(), begun, Said(Deed.PUT, True, "p", 2.55), mark)) == []
     assert rules(heard(good(), begun, Said(Deed.PUT, True, "p", 1.1), mark)) == {6}
+
+
+def test_points_that_bring_back_a_dropped_collection() -> None:
+    facts = good()
+    facts.events = {**facts.events, 3: EventFacts(3, "kb.delete", "processed", 0, True)}
+    facts.event_turns = [*facts.event_turns, EventTurn(9, 3.0, 3, str(GONE_KB), "processing", "processed")]
+    begun = Said(Deed.PUT, False, "p", 3.1, document=str(GONE), kb=str(GONE_KB))
+    written = replace(begun, ended=True, at=3.2, what=WRITTEN)
+    assert rules(heard(facts, begun, written)) == {6}
+    assert judge(heard(facts, begun, replace(written, what="failed"))) == []
+    assert judge(heard(facts, Said(Deed.MAKE_COLLECTION, False, "m", 3.05, kb=str(GONE_KB)), begun, written)) == []
