@@ -14,6 +14,7 @@ import psycopg
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
+import rowmill as rm
 from faults.knowledge.crew import Crew
 from faults.knowledge.ledger import Deed, DeedLedger
 from faults.knowledge.plan import Fault, StorePlan
