@@ -145,6 +145,24 @@ def test_a_store_that_is_away_is_no_empty_one(capsys: pytest.CaptureFixture[str]
     assert (found["findings"], [one["store"] for one in found["unreachable"]]) == (0, ["objects"])
 
 
+@pytest.mark.parametrize("words", [["fsck"], ["search", "whales"], ["work"], ["serve"], ["add", "."]], ids=" ".join)
+def test_settings_that_describe_no_store_are_told_at_the_start(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """A worker that began all the same would fail with each event, until all of them are dead."""
+    assert "none of the known stores" in said(capsys, *words, "--vectors", "gopher://x", code=2)
+    assert "neither a folder nor S3" in said(capsys, *words, "--storage", "gopher://x", code=2)
+
+
+def test_a_worker_without_its_model_does_not_begin(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "Knowledge", Knowledge)
+    monkeypatch.setenv("KNOWLEDGE_EMBEDDER", "endpoint")
+    assert "Set KNOWLEDGE_ENDPOINT_URL" in said(capsys, "work", code=2)
+    assert "Set KNOWLEDGE_ENDPOINT_URL" in said(capsys, "serve", "--with-worker", code=2)
+
+
 def test_users_are_added_changed_and_deleted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ def open_embedding(settings: KnowledgeSettings, mill: rm.Mill) -> Embedder:
         return open_embedder(settings.embedder)
     if not (settings.endpoint_url and settings.embedding_model):
         problem = "endpoint_url or embedding_model is missing. Set KNOWLEDGE_ENDPOINT_URL and KNOWLEDGE_EMBEDDING_MODEL"
-        raise rm.errors.DeclarationError("", [problem], "embedder")
+        raise rm.errors.DeclarationError("endpoint", [problem], "embedder")
     client = endpoint_client(settings, mill, settings.embedding_model)
     return EndpointEmbedder(client, dimensions=settings.embedding_dimensions)
 

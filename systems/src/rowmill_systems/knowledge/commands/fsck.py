@@ -18,7 +18,7 @@ from rowmill.systems.commands import (
     start_log,
     table,
 )
-from rowmill_systems.knowledge.commands.loading import StorageOption, VectorsOption, load, run
+from rowmill_systems.knowledge.commands.loading import StorageOption, VectorsOption, load_with_stores, run
 
 if TYPE_CHECKING:
     from rowmill_systems.knowledge.consistency import ConsistencyReport, OrphanReport
@@ -71,7 +71,7 @@ def fsck(
             return await check(knowledge, execute=execute, believe_empty=believe_empty, progress=told)
 
     try:
-        report = run(load(database_url, storage, vectors), compare)
+        report = run(load_with_stores(database_url, storage, vectors), compare)
     except ReconciliationBusy as error:
         raise UsageError(f"{error}. Without --execute it can be compared meanwhile") from error
     emit(report.as_dict(), json, lambda: show(report))
@@ -124,13 +124,13 @@ def remove(
             return await remove_orphans(knowledge, cap, told)
 
     if yes:
-        report = run(load(database_url, storage, vectors), clear)
+        report = run(load_with_stores(database_url, storage, vectors), clear)
     else:
-        report = run(load(database_url, storage, vectors), look)
+        report = run(load_with_stores(database_url, storage, vectors), look)
         if report.listed:
             say_orphans(report)
             ask_to_change(f"the stores: {len(report.listed):,} orphans will be removed for good")
-            report = run(load(database_url, storage, vectors), clear)
+            report = run(load_with_stores(database_url, storage, vectors), clear)
     done: dict[str, Any] = report.as_dict()
     left = report.found - report.removed
     emit(

@@ -46,6 +46,19 @@ def load(database_url: str | None = None, storage: str | None = None, vectors: s
         return Knowledge(settings)
 
 
+def load_with_stores(
+    database_url: str | None, storage: str | None, vectors: str | None, *, model: bool = False
+) -> "Knowledge":
+    """Build the system with its stores, and with its model if that is needed, without connecting. Raises UsageError if
+    the settings describe none: otherwise workers would fail with each event, until all of them are dead."""
+    knowledge = load(database_url, storage, vectors)
+    with usage_errors():
+        _ = knowledge.storage, knowledge.vectors
+        if model:
+            _ = knowledge.embedder
+    return knowledge
+
+
 @contextmanager
 def usage_errors(what: str = "") -> Iterator[None]:
     """Turn errors of input and settings into messages of the command line. `what` names the file."""

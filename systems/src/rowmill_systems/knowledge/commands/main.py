@@ -33,6 +33,7 @@ from rowmill_systems.knowledge.commands.loading import (
     VectorsOption,
     find_kbs,
     load,
+    load_with_stores,
     parse_ids,
     run,
     usage_errors,
@@ -86,7 +87,7 @@ def serve(
       rowmill systems knowledge serve --with-worker
       KNOWLEDGE_SECURE_COOKIES=true rowmill systems knowledge serve --name knowledge.example.org
     """
-    knowledge = load(database_url, storage, vectors)
+    knowledge = load_with_stores(database_url, storage, vectors, model=with_worker)
 
     def build(hosts: Sequence[str]) -> "FastAPI":
         from rowmill_systems.knowledge.web.app import create_app
@@ -118,10 +119,11 @@ def work(
       KNOWLEDGE_OCR=tesseract rowmill systems knowledge work --processes 2
     """
     options = {"--database-url": commands.given_url(database_url), "--storage": storage, "--vectors": vectors}
+    knowledge = load_with_stores(database_url, storage, vectors, model=True)
     with usage_errors():
         commands.work(
-            load(database_url, storage, vectors), NAME, processes=processes, grace=grace, log_level=log_level,
-            log_format=log_format, lifeline=lifeline, options=options,
+            knowledge, NAME, processes=processes, grace=grace, log_level=log_level, log_format=log_format,
+            lifeline=lifeline, options=options,
         )  # fmt: skip
 
 
@@ -145,7 +147,7 @@ def add(
       rowmill systems knowledge add ~/handbook --kb Handbook
       rowmill systems knowledge add a.pdf b.docx --kb Handbook --no-work --json
     """
-    knowledge = load(database_url, storage, vectors)
+    knowledge = load_with_stores(database_url, storage, vectors, model=True)
     settings = settings_of(knowledge.mill, None)
     start_log(None, LogFormat.TEXT, "error")
     told = StopSignals()
@@ -192,7 +194,7 @@ def search(
     from rowmill_systems.knowledge.commands.searching import search_and_show
 
     start_log(None, LogFormat.TEXT, "error")
-    knowledge = load(database_url, storage, vectors)
+    knowledge = load_with_stores(database_url, storage, vectors)
     raise typer.Exit(run(knowledge, lambda k: search_and_show(k, query, kb or [], limit, json)))
 
 
@@ -214,7 +216,7 @@ def ask(
     from rowmill_systems.knowledge.commands.searching import answer_and_show
 
     start_log(None, LogFormat.TEXT, "error")
-    knowledge = load(database_url, storage, vectors)
+    knowledge = load_with_stores(database_url, storage, vectors)
     if not (knowledge.settings.endpoint_url and knowledge.settings.answer_model):
         raise UsageError(
             "answers need a model behind an OpenAI-compatible endpoint. Set KNOWLEDGE_ENDPOINT_URL and "
