@@ -29,6 +29,8 @@ LATEST_SHARE = 0.7
 """Of requests about one of the latest documents, which are just being processed."""
 PASSAGES = (1, 1, 2, 4)
 LONG_SHARE, LONG_PASSAGES = 0.02, 70
+AGAIN_SHARE = 0.1
+"""Of uploads that have the same bytes as an earlier one."""
 WISHES = {Deed.UPLOAD: 52, Deed.DELETE: 27, Deed.REPROCESS: 18, Deed.CREATE_KB: 1, Deed.DELETE_KB: 2}
 WAIT_SECONDS = 0.1
 
@@ -48,8 +50,8 @@ async def ask(site: KnowledgeSite, ledger: DeedLedger, seed: int) -> None:
 class LabClient:
     def __init__(self, knowledge: Knowledge, ledger: DeedLedger, chance: random.Random) -> None:
         self._knowledge, self._ledger, self._chance = knowledge, ledger, chance
-        self._words: list[str] = []
-        """Of its uploads: one in ten of them is uploaded again."""
+        self._files: list[tuple[str, bytes]] = []
+        """Words and texts of its latest uploads."""
 
     async def run(self, stopping: asyncio.Event) -> None:
         while not stopping.is_set():
@@ -84,11 +86,13 @@ class LabClient:
                 )
 
     async def _upload(self, kb_id: UUID) -> None:
-        again = bool(self._words) and self._chance.random() < 0.1
-        word = self._chance.choice(self._words) if again else new_word(self._chance)
-        long = self._chance.random() < LONG_SHARE
-        content = text_with(word, LONG_PASSAGES if long else self._chance.choice(PASSAGES)).encode()
-        self._words = [*self._words[-50:], word]
+        if self._files and self._chance.random() < AGAIN_SHARE:
+            word, content = self._chance.choice(self._files)
+        else:
+            long, word = self._chance.random() < LONG_SHARE, new_word(self._chance)
+            content = text_with(word, LONG_PASSAGES if long else self._chance.choice(PASSAGES)).encode()
+            if not long:  # a search that asks for 50 passages finds one such document
+                self._files = [*self._files[-50:], (word, content)]
 
         async def chunks() -> AsyncIterator[bytes]:
             half = len(content) // 2

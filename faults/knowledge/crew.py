@@ -1,10 +1,10 @@
 """The processes of a run: workers, clients and a comparer, which are harmed and replaced."""
 
+import multiprocessing
 import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -12,8 +12,11 @@ from typing import Self
 
 from faults.fleet import LEAVE_SECONDS, ROOT, FleetBroke, Member, last_lines
 from faults.knowledge.site import KnowledgeSite
+from tests.support.python import PIPE, Python, start_fork_server
 
 ROLES = {"worker": 2, "client": 2, "comparer": 1}
+PRELOADED = ["faults.knowledge.process", "faults.knowledge.run", "rowmill.store.sqlite.store"]
+PRELOADED += ["rowmill.store.postgres.store", "asyncpg", "rowmill_systems.parts.vectors.pgvector"]
 
 
 class Crew:
@@ -22,6 +25,9 @@ class Crew:
         self._chance = random.Random(f"{seed}:crew")
         self.members: dict[str, list[Member]] = {role: [] for role in ROLES}
         self._started = 0
+        # What is killed again and again starts at once.
+        multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
+        start_fork_server()
 
     def __enter__(self) -> Self:
         for role, number in ROLES.items():
@@ -33,13 +39,11 @@ class Crew:
         self._started += 1
         name = f"{role}-{self._started}"
         ledger, path = self._site.folder / f"{name}.ledger", self._site.folder / f"{name}.log"
-        command = [sys.executable, "-m", "faults.knowledge.process", role, "--seed", str(self._seed)]
+        command = ["-m", "faults.knowledge.process", role, "--seed", str(self._seed), "--ledger", str(ledger)]
         known = {**os.environ, "PYTHONPATH": str(ROOT), **self._site.environment(), **self._environment}
         with path.open("ab") as log:
-            process = subprocess.Popen(
-                [*command, "--ledger", str(ledger)], stdin=subprocess.PIPE, stdout=log, stderr=log, env=known, cwd=ROOT
-            )
-        self.members[role].append(Member(process, path, ledger))
+            process = Python(*command, stdin=PIPE, stdout=log, stderr=log, env=known, cwd=ROOT)
+        self.members[role].append(Member(process, path, ledger))  # type: ignore[arg-type]
 
     def wait_until_up(self) -> None:
         for members in self.members.values():
@@ -74,7 +78,7 @@ class Crew:
         self.members[role] = []
         for member in members:
             member.wake()
-            member.process.terminate()
+            member.process.send_signal(signal.SIGTERM)
         for member in members:
             try:
                 member.process.wait(max(0.1, deadline - time.monotonic()))
