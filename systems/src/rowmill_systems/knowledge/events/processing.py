@@ -90,12 +90,16 @@ async def index_document(knowledge: "Knowledge", run: DocumentRun, embedder: Emb
 
 async def verify_points(knowledge: "Knowledge", run: DocumentRun, total: int) -> None:
     """Raise StoreDisagrees if the vector store does not have exactly the points of this generation. They are written
-    anew by the next attempt."""
+    anew by the next attempt.
+
+    Nothing is deleted as long as writing anew is enough: by then, another attempt may have shown this generation.
+    """
     collection, document_id, generation = collection_of(run.fence.kb_id), run.document.id, run.fence.generation
     found = (await knowledge.vectors.count(collection, document_id)).get(generation, 0)
     if found != total:
         await knowledge.mill.run(partial(_restart_embedding, run=run))
-        await knowledge.vectors.delete(collection, document_id, generation=generation)
+        if found > total:
+            await knowledge.vectors.delete(collection, document_id, generation=generation)
         raise StoreDisagrees(f"the vector store has {found} points of the {total} that were written")
 
 
