@@ -31,6 +31,8 @@ NEEDED = ("workers killed", "clients killed", "comparers killed", "workers froze
 """Faults that need a process which is up. All others happen in every run."""
 FAULT_SECONDS = (0.8, 2.5)
 FREEZE_SECONDS = (LEASE * 1.2, LEASE * 2)
+LONG_FREEZE_SECONDS = (LEASE * 3, LEASE * 4)
+"""Until the collection of a deleted knowledge base has been dropped."""
 PAUSE_SECONDS = (0.1, 0.5)
 HELD_SECONDS = 1.0
 MOST_DELETED = 2
@@ -77,7 +79,7 @@ class Torment:
         if self._crew.kill(role):
             self.dose[f"{role}s killed"] += 1
 
-    async def _freeze(self, role: str) -> None:
+    async def _freeze(self, role: str, seconds: tuple[float, float] = FREEZE_SECONDS) -> None:
         """Freeze one past its lease. It wakes up while other things go wrong."""
         member = self._crew.pick(role)
         if member is None:
@@ -86,7 +88,7 @@ class Torment:
         self.dose[f"{role}s frozen"] += 1
 
         async def thaw() -> None:
-            await asyncio.sleep(self._chance.uniform(*FREEZE_SECONDS))
+            await asyncio.sleep(self._chance.uniform(*seconds))
             member.wake()
 
         task = asyncio.create_task(thaw())
@@ -97,7 +99,7 @@ class Torment:
         """Delete the knowledge base of a document whose worker is frozen between two steps, right before a write."""
         self._plan.write(StorePlan(vectors=Fault.SLOW))
         await asyncio.sleep(SLOW_SECONDS)
-        await self._freeze("worker")
+        await self._freeze("worker", LONG_FREEZE_SECONDS)
         self._plan.write(StorePlan())
         with suppress(rm.errors.RowmillError):  # sessions may just have been terminated
             for kb_id in await self._knowledge.mill.run(kbs_at_work, write=False):
