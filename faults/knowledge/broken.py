@@ -13,8 +13,6 @@ from rowmill_systems.knowledge.knowledge import Knowledge
 from rowmill_systems.knowledge.models import KbDocument, KbUpload
 from rowmill_systems.knowledge.names import collection_of
 from rowmill_systems.knowledge.rows import lock_document
-from rowmill_systems.parts.vectors import pgvector, sqlite
-from rowmill_systems.parts.vectors.errors import CollectionMissing
 
 
 def without_order() -> None:
@@ -72,26 +70,10 @@ def without_upload_row() -> None:
     uploading._accept = accept_all
 
 
-def without_missing_collections() -> None:
-    """Let a late write bring back a collection that was dropped."""
-    for store in (sqlite.SqliteVectors, pgvector.PgVectors):
-        put = store.put
-
-        async def put_anyway(self: Any, collection: str, points: Any, *, put: Any = put) -> None:
-            try:
-                await put(self, collection, points)
-            except CollectionMissing:
-                await self.create(collection, len(points[0].vector))
-                await put(self, collection, points)
-
-        store.put = put_anyway  # type: ignore[method-assign]
-
-
 GUARDS: dict[str, Callable[[], None]] = {
     "order": without_order,
     "generation": without_generation,
     "confirmation": without_confirmation,
     "verification": without_verification,
     "upload-row": without_upload_row,
-    "collection": without_missing_collections,
 }
