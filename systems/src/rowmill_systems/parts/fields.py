@@ -32,7 +32,16 @@ def fit(value: Any, depth: int = 0) -> Any:
     return value
 
 
+def moment_in_utc(moment: datetime) -> datetime:
+    try:
+        return in_utc(moment)
+    except OverflowError:
+        raise ValueError("it is before the year 1 or after 9999 in UTC") from None
+
+
 Moment = Annotated[datetime, AfterValidator(in_utc)]
+GivenMoment = Annotated[datetime, AfterValidator(moment_in_utc)]
+"""A time in a request. Without a zone, it is UTC."""
 PlainJson = Annotated[Any, AfterValidator(fit)]
 
 

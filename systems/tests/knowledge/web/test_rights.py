@@ -77,6 +77,7 @@ async def test_refusals_are_what_the_description_says(database_url: str, tmp_pat
         administrator: Any = {"role": ADMINISTRATOR}
         last = (await harness.json("GET", "/me", **administrator))["id"]
         upload, file = "/kbs/{kb_id}/documents", {"file": ("a", b"x")}
+        too_early = {"created_from": "0001-01-01T00:00+14:00"}
         refusals = [
             ("post", "/login", 401, harness.ask("POST", "/login", role=None, json={"email": "a@b", "password": "x"})),
             ("post", "/login", 422, harness.ask("POST", "/login", role=None, json={"email": "a@b"})),
@@ -101,6 +102,8 @@ async def test_refusals_are_what_the_description_says(database_url: str, tmp_pat
             ("get", "/documents/{document_id}/content", 404, harness.ask("GET", f"/documents/{nobody}/content")),
             ("post", "/search", 404, harness.ask("POST", "/search", json={"query": "a", "kb_ids": [str(nobody)]})),
             ("post", "/search", 422, harness.ask("POST", "/search", json={"query": "", "words": 1})),
+            ("post", "/search", 422, harness.ask("POST", "/search", json={"query": "a", "filters": too_early})),
+            ("get", "/admin/outbox", 422, harness.ask("GET", "/admin/outbox?event_type=%00", **administrator)),
             ("post", "/admin/outbox/{event_id}/requeue", 404,
              harness.ask("POST", "/admin/outbox/77/requeue", **administrator)),
             ("get", "/admin/outbox/stats", 403, harness.ask("GET", "/admin/outbox/stats")),

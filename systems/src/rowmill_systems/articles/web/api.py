@@ -26,7 +26,7 @@ from rowmill_systems.articles.web.asking import GivenArticles, GivenReader, no_s
 from rowmill_systems.articles.web.shown import sanitised
 from rowmill_systems.articles.web.topics import names_of, taxonomy_of
 from rowmill_systems.parts.clock import database_time
-from rowmill_systems.parts.fields import Health
+from rowmill_systems.parts.fields import GivenMoment, Health
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=200)]
@@ -115,8 +115,8 @@ async def list_articles(
     unread: bool = False,
     classified: bool | None = None,
     q: Annotated[schemas.Plain, Query(max_length=200, description="In titles and texts.")] = "",
-    since: schemas.GivenMoment | None = None,
-    until: schemas.GivenMoment | None = None,
+    since: GivenMoment | None = None,
+    until: GivenMoment | None = None,
     after: After = "",
     limit: Limit = 50,
 ) -> schemas.ArticleList:

@@ -9,23 +9,11 @@ from pydantic import AfterValidator, BaseModel, Field
 from rowmill_systems.articles.health import SourceHealth, health_of
 from rowmill_systems.articles.reads import DAYS
 from rowmill_systems.articles.recommend.explaining import Reason
-from rowmill_systems.parts.database import in_utc
 from rowmill_systems.parts.fields import Moment, ResponseModel, fit
 
 LONGEST_ADDRESS = 2000
 """Of a feed. PostgreSQL indexes no text of more than about 2,700 bytes."""
 Plain = Annotated[str, AfterValidator(fit)]
-
-
-def moment_in_utc(moment: datetime) -> datetime:
-    try:
-        return in_utc(moment)
-    except OverflowError:
-        raise ValueError("it is before the year 1 or after 9999 in UTC") from None
-
-
-GivenMoment = Annotated[datetime, AfterValidator(moment_in_utc)]
-"""A time in a request. Without a zone, it is UTC."""
 
 
 class ArticleOut(ResponseModel):

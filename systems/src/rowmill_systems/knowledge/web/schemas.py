@@ -1,7 +1,6 @@
 """Requests and responses of the API."""
 
 import uuid
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
@@ -17,8 +16,7 @@ from rowmill_systems.knowledge.search.answering import LONGEST_QUESTION, AnswerO
 from rowmill_systems.knowledge.search.filters import SearchFilters
 from rowmill_systems.knowledge.search.query import LONGEST
 from rowmill_systems.knowledge.search.searching import MOST_HITS, Degraded
-from rowmill_systems.parts.database import in_utc
-from rowmill_systems.parts.fields import Moment, ResponseModel, fit
+from rowmill_systems.parts.fields import GivenMoment, Moment, ResponseModel, fit
 
 Next = Annotated[str | None, Field(description="Give it as `after` for the next page; null: there is none.")]
 Email = Annotated[str, Field(max_length=LONGEST_EMAIL, examples=["ann@example.org"])]
@@ -27,7 +25,6 @@ NewPassword = Annotated[str, Field(min_length=SHORTEST_PASSWORD, max_length=LONG
 KbName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_KB_NAME), AfterValidator(fit)]
 KbDescription = Annotated[str, StringConstraints(max_length=LONGEST_DESCRIPTION), AfterValidator(fit)]
 Plain = Annotated[str, AfterValidator(fit)]
-GivenMoment = Annotated[datetime, AfterValidator(in_utc)]
 MOST_KBS = 100
 """Knowledge bases that one search looks at."""
 MOST_FILTERED = 1000
