@@ -22,7 +22,8 @@ def translated() -> Iterator[None]:
     """Turn errors of PostgreSQL and of the network into VectorsUnavailable, by their code, never by their text."""
     try:
         yield
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+    # The internal error is what a session ends with that was terminated within a transaction.
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
         raise meaning(error) from error
 
 
