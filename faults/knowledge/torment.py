@@ -37,7 +37,7 @@ PAUSE_SECONDS = (0.1, 0.5)
 HELD_SECONDS = 1.0
 MOST_DELETED = 2
 """Knowledge bases that are deleted at once."""
-STORE_FAULTS = (Fault.OUTAGE, Fault.SLOW, Fault.LOST_ANSWERS, Fault.BROKEN_OFF, Fault.LIES)
+STORE_FAULTS = (Fault.OUTAGE, Fault.SLOW, Fault.LOST_ANSWERS, Fault.BROKEN_OFF, Fault.LIES, Fault.LIES)
 TERMINATE = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {FLEET} AND random() < 0.5"
 
 assert FREEZE_SECONDS[1] < UPLOAD_SECONDS
