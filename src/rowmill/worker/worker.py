@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.errors import BadRequest
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
@@ -136,10 +137,10 @@ class Worker:
     def may_claim(self) -> bool:
         return not self._allowance.used_up
 
-    async def stopped_within(self, seconds: float) -> bool:
+    async def stopped_within(self, seconds: Duration) -> bool:
         """Wait for a call of `stop`, for so long at the most. Return whether it has come."""
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(in_seconds(seconds)):
                 await self._stop.wait()
         except TimeoutError:
             return False
