@@ -40,7 +40,7 @@ EventId = Annotated[int, Path(ge=1, le=2**63 - 1)]
 
 
 @router.get("/consistency")
-async def consistency(knowledge: GivenKnowledge, viewer: GivenViewer, request: Request) -> HTMLResponse:
+async def consistency(knowledge: GivenKnowledge, administrator: GivenAdministrator, request: Request) -> HTMLResponse:
     return await show_consistency(knowledge, request)
 
 
@@ -108,7 +108,7 @@ def is_about(finding: Mapping[str, Any], part: str) -> bool:
 
 @router.get("/consistency/findings")
 async def findings(
-    knowledge: GivenKnowledge, viewer: GivenViewer, request: Request, kind: Word, after: After = ""
+    knowledge: GivenKnowledge, administrator: GivenAdministrator, request: Request, kind: Word, after: After = ""
 ) -> HTMLResponse:
     """Show the open findings of a kind."""
     of = KINDS_BY_NAME.get(kind)

@@ -86,7 +86,7 @@ site = Site(
     pages=[
         NavLink("Knowledge bases", "/", within=["/bases", "/documents"]),
         NavLink("Search", "/search"),
-        NavLink("Consistency", "/consistency"),
+        NavLink("Consistency", "/consistency", needs=KnowledgeRole.ADMINISTRATOR),
         NavLink("Outbox", "/outbox", needs=KnowledgeRole.ADMINISTRATOR),
         NavLink("People", "/people", needs=KnowledgeRole.ADMINISTRATOR),
         NavLink("API", "/docs"),
