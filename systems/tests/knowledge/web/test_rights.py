@@ -125,3 +125,17 @@ async def test_refusals_are_what_the_description_says(database_url: str, tmp_pat
             assert set(answer.json()) == {"code", "message"}
         assert (await harness.json("GET", f"/kbs/{kb}/documents"))["documents"] == []
         assert not [path for path in (tmp_path / "files").rglob("*") if path.is_file()]
+
+
+async def test_texts_that_are_too_long_are_counted_in_characters(sqlite_url: str, tmp_path: Path) -> None:
+    async with served(sqlite_url, tmp_path) as harness:
+        asked = [
+            await harness.ask("POST", "/search", json={"query": "x" * 4001}),
+            await harness.ask("POST", "/search", json={"query": "x", "filters": {"filename": "x" * 4001}}),
+            await harness.ask("POST", "/answers", json={"question": "x" * 4001}),
+            await harness.ask("GET", "/search", params={"q": "x", "filename": "x" * 4001}),
+            await harness.ask("GET", "/admin/outbox", role=ADMINISTRATOR, params={"event_type": "x" * 4001}),
+        ]
+        for answer in asked:
+            assert answer.status_code == 422
+            assert answer.json()["message"].endswith("characters"), answer.text

@@ -43,7 +43,7 @@ async def outbox_stats(knowledge: GivenKnowledge) -> schemas.OutboxStatsOut:
 async def list_events(
     knowledge: GivenKnowledge,
     state: EventState | None = None,
-    event_type: Annotated[schemas.Plain, Query(max_length=100)] = "",
+    event_type: Annotated[str, Query(max_length=100), schemas.Fit] = "",
     aggregate_id: Annotated[uuid.UUID | None, Query(description="A document, or a knowledge base.")] = None,
     after: After = "",
     limit: Limit = 50,

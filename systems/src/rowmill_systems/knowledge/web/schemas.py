@@ -18,13 +18,15 @@ from rowmill_systems.knowledge.search.query import LONGEST
 from rowmill_systems.knowledge.search.searching import MOST_HITS, Degraded
 from rowmill_systems.parts.fields import GivenMoment, Moment, ResponseModel, fit
 
+Fit = AfterValidator(fit)
+"""Limits of a length stand before it. After it, a text that is too long is told in "items"."""
 Next = Annotated[str | None, Field(description="Give it as `after` for the next page; null: there is none.")]
 Email = Annotated[str, Field(max_length=LONGEST_EMAIL, examples=["ann@example.org"])]
 GivenPassword = Annotated[str, Field(max_length=LONGEST_PASSWORD)]
 NewPassword = Annotated[str, Field(min_length=SHORTEST_PASSWORD, max_length=LONGEST_PASSWORD)]
-KbName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_KB_NAME), AfterValidator(fit)]
-KbDescription = Annotated[str, StringConstraints(max_length=LONGEST_DESCRIPTION), AfterValidator(fit)]
-Plain = Annotated[str, AfterValidator(fit)]
+KbName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_KB_NAME), Fit]
+KbDescription = Annotated[str, StringConstraints(max_length=LONGEST_DESCRIPTION), Fit]
+Plain = Annotated[str, Fit]
 MOST_KBS = 100
 """Knowledge bases that one search looks at."""
 MOST_FILTERED = 1000
@@ -72,7 +74,7 @@ class PasswordIn(RequestModel):
 
 
 class TokenIn(RequestModel):
-    name: Annotated[str, StringConstraints(max_length=LONGEST_TOKEN_NAME), AfterValidator(fit)] = ""
+    name: Annotated[str, StringConstraints(max_length=LONGEST_TOKEN_NAME), Fit] = ""
     days: float | None = Field(default=None, gt=0, le=3660, description="How long it holds; null: until it is revoked.")
 
 
@@ -226,7 +228,7 @@ class FiltersIn(RequestModel):
 
     documents: Annotated[list[uuid.UUID] | None, Field(max_length=MOST_FILTERED)] = None
     kinds: Annotated[list[Plain] | None, Field(max_length=20, examples=[["pdf", "docx"]])] = None
-    filename: Annotated[Plain, Field(max_length=200, description="A part of the name, in any case.")] = ""
+    filename: Annotated[str, Field(max_length=200, description="A part of the name, in any case."), Fit] = ""
     created_from: GivenMoment | None = None
     created_before: GivenMoment | None = None
 
@@ -235,7 +237,7 @@ class FiltersIn(RequestModel):
 
 
 class KbSearchIn(RequestModel):
-    query: Annotated[Plain, Field(min_length=1, max_length=LONGEST)]
+    query: Annotated[str, Field(min_length=1, max_length=LONGEST), Fit]
     limit: int = Field(default=10, ge=1, le=MOST_HITS)
     filters: FiltersIn = FiltersIn()
 
@@ -268,7 +270,7 @@ class SearchOut(ResponseModel):
 
 
 class QuestionIn(RequestModel):
-    question: Annotated[Plain, Field(min_length=1, max_length=LONGEST_QUESTION)]
+    question: Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION), Fit]
     kb_ids: Annotated[list[uuid.UUID], Field(max_length=MOST_KBS, description="All, if it is empty.")] = []
     limit: int = Field(default=6, ge=1, le=20, description="The most passages that the model is given.")
     filters: FiltersIn = FiltersIn()

@@ -40,7 +40,7 @@ async def search_by_address(
     ] = None,
     limit: Most = 10,
     kind: Annotated[list[schemas.Plain] | None, Query(max_length=20)] = None,
-    filename: Annotated[schemas.Plain, Query(max_length=200, description="A part of the name.")] = "",
+    filename: Annotated[str, Query(max_length=200, description="A part of the name."), schemas.Fit] = "",
 ) -> schemas.SearchOut:
     """Find passages, as POST does."""
     return await searched(knowledge, q, kb, limit, SearchFilters(kinds=kind, filename=filename))
