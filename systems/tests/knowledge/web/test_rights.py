@@ -139,3 +139,9 @@ async def test_texts_that_are_too_long_are_counted_in_characters(sqlite_url: str
         for answer in asked:
             assert answer.status_code == 422
             assert answer.json()["message"].endswith("characters"), answer.text
+
+
+async def test_the_schema_of_the_outbox_has_the_name_that_clients_know(sqlite_url: str, tmp_path: Path) -> None:
+    async with served(sqlite_url, tmp_path) as harness:
+        described = (await harness.client.get("/openapi.json", headers=await harness.login(VIEWER))).json()
+        assert described["components"]["schemas"]["OutboxStatsOut"]["title"] == "OutboxStats"

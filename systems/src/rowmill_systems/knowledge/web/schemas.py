@@ -298,6 +298,8 @@ class AnswerOut(ResponseModel):
 class OutboxStatsOut(ResponseModel):
     """How the outbox stands."""
 
+    model_config = ConfigDict(title="OutboxStats")
+
     pending_events: int = Field(description="Not processed, and not out of attempts.")
     failed_events: int = Field(description="Out of attempts: kept until somebody requeues them.")
     processed_last_hour: int
