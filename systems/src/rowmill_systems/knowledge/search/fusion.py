@@ -11,7 +11,7 @@ FLATNESS = 10
 MEANING_WEIGHTS = {"wordllama-l2-supercat-256": 0.7}
 """How much a model's ranking counts beside that of words; chosen on half of the queries of
 tools.knowledge_search_quality. Models that read words in their context count as much as words."""
-MATCH_WEIGHT = 0.15
+MATCH_WEIGHT = 0.1
 """How much it counts that a passage has the words that tell most. Ranks alone do not say that only one passage has the
 number of an invoice, and others no more than the word."""
 

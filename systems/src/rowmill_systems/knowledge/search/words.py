@@ -25,7 +25,7 @@ LIKELY = 400
 """Candidates in which Python counts terms, on SQLite: the best by its own ranking."""
 SATURATION, BY_LENGTH = 1.2, 0.75
 """Of BM25, as they are usual: how little repetition counts, and how much the length of a chunk."""
-OF_NUMBERS = 2.0
+OF_NUMBERS = 4.0
 """Somebody who gives a number looks for what has it, not for another passage that repeats the word beside it."""
 SAMPLE_CHUNKS = 300
 """By which the frequency of a common term is estimated."""
