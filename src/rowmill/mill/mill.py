@@ -339,7 +339,7 @@ class Mill(Schedules):
     ) -> Report:
         """Rescue what dead workers left, then work until nothing is ready. Return the report.
 
-        It claims no more than so many `rows` (one that is tried again counts again), and none after so many `seconds`;
+        It claims at most `rows` rows (one that is tried again counts again), and none after `seconds`;
         what is claimed by then is finished. `begun` is called with the worker, so that it can be stopped early.
         """
         most_seconds = in_seconds(seconds)

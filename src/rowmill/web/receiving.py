@@ -4,7 +4,7 @@
     async for chunk in file.chunks: ...
 
 FastAPI's UploadFile is there only once all of the file is, in a temporary file, and it is read before any dependency
-has run: also for somebody whom a dependency then refuses.
+has run: also for a caller that a dependency then refuses.
 """
 
 from collections.abc import AsyncIterator

@@ -10,7 +10,7 @@ class RowAllowance:
         self._left = math.inf
 
     def bound(self, rows: int) -> None:
-        """From now on, let so many rows be claimed, or as few as an earlier bound."""
+        """Claim at most this many rows from now on, or as few as an earlier bound allows."""
         self._left = min(self._left, rows)
 
     @property

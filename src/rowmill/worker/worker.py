@@ -159,8 +159,8 @@ class Worker:
         return await self._run(self._stop.wait)
 
     async def drain(self, *, rows: int | None = None) -> Report:
-        """Work until nothing is ready and nothing runs, or so many rows were claimed. Rows that wait for a later time
-        stay where they are."""
+        """Work until nothing is ready and nothing runs, or the allowed rows were claimed. Rows that wait for a later
+        time stay where they are."""
         if rows is not None:
             if rows < 1:
                 raise BadRequest(f"rows must be 1 or more, not {rows}")

@@ -36,7 +36,7 @@ def drain_task(
     **options: Any,
 ) -> Any:
     """Return a task that runs the handlers of queues (all that have some, by default) until nothing is ready. It claims
-    no more than so many `rows`, and none after so many `seconds`. Its result is a dict of counts.
+    at most `rows` rows, and none after `seconds`. Its result is a dict of counts.
 
     `mill` is a Mill, its place as `module:name`, or a function that returns one. When the worker shuts down, or at a
     soft time limit, handlers that run have the grace period of the `settings`, and other rows go back. The other

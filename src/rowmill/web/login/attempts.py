@@ -1,7 +1,7 @@
 """Decide whether somebody may try to log in. Pure: the application stores the attempts, by user and by address.
 
 An attempt is counted before its password is checked. So of many that come at once, to several processes, no more than
-allowed are checked. Whoever logs in takes their attempt back.
+allowed are checked. A login takes its attempt back.
 """
 
 import ipaddress

@@ -32,7 +32,7 @@ class SessionCookie:
         return request.cookies.get(self._name(request)) or None
 
     def write(self, request: Request, response: Response, token: str, seconds: float) -> None:
-        """Have the browser send the token for so many seconds."""
+        """Have the browser send the token for this number of seconds."""
         response.set_cookie(
             self._name(request),
             token,

@@ -23,7 +23,7 @@ OPEN_BYTES = 64 * 1024
 NO_LOGIN = {"code": "no_login", "message": "log in first"}
 NO_ORIGIN = {"code": "foreign_origin", "message": "a browser did not say that a page of this site asks"}
 FindCaller = Callable[[Request, str, bool], Awaitable[Any]]
-"""Returns who has a token, or None. It is told whether the token came in a cookie."""
+"""Returns who has a token, or None. The last argument says whether the token came in a cookie."""
 
 
 class RequireLogin:

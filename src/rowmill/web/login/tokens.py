@@ -1,4 +1,4 @@
-"""Tokens of sessions and programs. Store only their hash: whoever reads the table can't log in with it."""
+"""Tokens of sessions and programs. Store only their hash: a reader of the table can't log in with it."""
 
 import hashlib
 import secrets

@@ -1,4 +1,4 @@
-"""Whom a client trusts."""
+"""The certificates that a client trusts."""
 
 import ssl
 from functools import cache

@@ -82,7 +82,7 @@ class Library:
         await self.knowledge.mill.run(work)
 
     async def processing_since(self, document_id: UUID, seconds: float, *, changed: float | None = None) -> None:
-        """Make a document look as if it was processed for so many seconds."""
+        """Make a document look as if it was processed for this number of seconds."""
 
         def work(connection: sa.Connection) -> None:
             dialect = connection.dialect.name

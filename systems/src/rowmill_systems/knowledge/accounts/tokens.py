@@ -46,7 +46,7 @@ class TokenSummary:
 async def create_token(
     knowledge: "Knowledge", user_id: UUID, name: str, *, days: float | None = None
 ) -> tuple[str, TokenSummary]:
-    """Make a token for programs, that holds for so many days or until it is revoked. Return it with its summary.
+    """Make a token for programs. It holds for `days`, or until it is revoked. Return it with its summary.
 
     Raises AccountMissing and TooManyTokens.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rowmill_systems.knowledge.knowledge import Knowledge
 
 FEW = 10
-"""An empty store is believed if the database knows at most so many documents: it may have lost them. With more, it is
+"""An empty store is believed if the database knows at most this many documents: it may have lost them. With more, it is
 rather another store, or a disk that is not mounted."""
 BELIEVE_EMPTY: ContextVar[bool] = ContextVar("BELIEVE_EMPTY", default=False)
 """Whether an empty store is believed in any case."""

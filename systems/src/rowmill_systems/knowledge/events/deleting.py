@@ -46,7 +46,7 @@ async def delete_document(knowledge: "Knowledge", event: rm.outbox.Event) -> Non
 
 # served by: the primary key
 def hide_document(connection: sa.Connection, event: rm.outbox.Event, document_id: UUID) -> KbDocument | None:
-    """Return the document, hidden and fenced. Whoever asked for its deletion did this already; plain SQL did not."""
+    """Return the document, hidden and fenced. A request for its deletion did this already; plain SQL did not."""
     document = lock_document(connection, document_id)
     check_lease(connection, event)
     if document is not None and document.status not in HIDDEN:

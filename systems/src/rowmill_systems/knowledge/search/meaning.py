@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SECONDS = 10.0
 """For the vector of a query, and again for its neighbours."""
 MOST_DOCUMENTS = 1000
-"""The store is given documents by a filter up to so many. With more, its answer is filtered."""
+"""The most documents of a filter that the store is given. With more, its answer is filtered."""
 WIDER = 8
 """How many times as many points are asked for, where hidden ones took the places of visible ones."""
 

@@ -80,7 +80,7 @@ def messages_for(question: str, hits: Sequence[SearchHit]) -> list[dict[str, str
 
 
 def read_statements(reply: str, given: int) -> Statements:
-    """Read a reply to a question with so many passages. Raises ModelAnswerUnreadable.
+    """Read a reply to a question with this number of passages. Raises ModelAnswerUnreadable.
 
     Numbers of passages that were not given are removed, and statements that rest on none.
     """

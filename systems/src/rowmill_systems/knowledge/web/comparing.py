@@ -26,7 +26,7 @@ class ComparisonJob:
     """The comparison that goes on, and what the last one found. No plan is stored: only this process has it."""
 
     def __init__(self, lock: asyncio.Lock) -> None:
-        """`lock` is held by whoever compares the stores in this process."""
+        """`lock` is held while the stores are compared in this process."""
         self._lock = lock
         self.words = ""
         """What is done, as "The comparison"."""
@@ -91,7 +91,7 @@ class ComparisonJob:
         await self.finished(SHORTLY)
 
     async def finished(self, seconds: float | None = None) -> None:
-        """Wait until what goes on is done, but no longer than so many seconds."""
+        """Wait until what goes on is done, up to this number of seconds."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=seconds)
 
