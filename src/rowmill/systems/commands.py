@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -68,6 +69,9 @@ def settings_from(kind: type[S], **options: Any) -> S:
 async def prepare(system: "System", name: str) -> None:
     """Check that the tables are of this version. Create them on SQLite; on a server, a person runs `migrate`."""
     embedded = system.mill.url.get_backend_name() == "sqlite"
+    if embedded and not has_file(system):
+        await system.migrate()  # which decides how the file is made
+        return
     current = await system.mill.run(system.revisions.current, write=embedded)
     if current >= system.revisions.heads():
         return
@@ -75,6 +79,11 @@ async def prepare(system: "System", name: str) -> None:
         problem = f"the tables of {name} are missing or of another version"
         raise SchemaMismatch(f"{problem}. Run: rowmill systems {name} migrate")
     await system.migrate()
+
+
+def has_file(system: "System") -> bool:
+    """Return whether the SQLite database is there."""
+    return Path(system.mill.url.database or "").exists()
 
 
 def migrate(system: "System", json: bool) -> None:

@@ -1,5 +1,6 @@
 """The tables: made, removed, made again; plain SQL of operators; tables of others are refused."""
 
+import stat
 import warnings
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from alembic.migration import MigrationContext
 
 import rowmill as rm
 from rowmill.integrations import alembic as rowmill_alembic
+from rowmill.systems.commands import prepare
 from rowmill_systems.knowledge.events import OutboxStats
 from rowmill_systems.knowledge.knowledge import Knowledge
 from rowmill_systems.knowledge.migrations import revisions
@@ -123,3 +125,19 @@ async def test_a_store_that_was_never_prepared_is_no_empty_one(database_url: str
     async with right.opened():
         assert [each async for each in right.vectors.collections()] == []
         assert [each async for each in right.storage.keys(None)] == []
+
+
+async def test_a_new_sqlite_file_is_its_owner_s_alone(tmp_path: Path) -> None:
+    """It has the hashes of passwords. SQLite gives its log beside it the same mode. The mode of a file that is there is
+    its owner's choice."""
+
+    def modes() -> set[int]:
+        return {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.glob("knowledge.db*")}
+
+    knowledge = made(f"sqlite:///{tmp_path}/knowledge.db", tmp_path)
+    await prepare(knowledge, "knowledge")
+    async with knowledge.mill.opened():
+        assert modes() == {0o600}
+    (tmp_path / "knowledge.db").chmod(0o640)
+    await knowledge.migrate()
+    assert modes() == {0o640}

@@ -1,9 +1,12 @@
 """The system: its mill, outbox, stores, readers and model."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+
+import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill import systems
@@ -117,6 +120,7 @@ class Knowledge:
 
     async def migrate(self) -> None:
         """Bring the tables to this version, and make what the stores need."""
+        make_private_file(self.mill.url)
         await systems.migrate(self)
         async with self.opened():
             await self.prepare_stores()
@@ -135,3 +139,12 @@ def worker_settings(settings: KnowledgeSettings) -> WorkerSettings:
     """Return how workers behave: an idle one looks for events every `dispatch_seconds`, and new events wake it."""
     usual = WorkerSettings()
     return WorkerSettings(poll_base=min(usual.poll_base, settings.dispatch_seconds), poll_max=settings.dispatch_seconds)
+
+
+def make_private_file(url: sa.URL) -> None:
+    """Make the file of a new SQLite database, for its owner alone: it has the hashes of passwords. What stands in the
+    way, the connection says."""
+    path = url.database or ""
+    if url.get_backend_name() == "sqlite" and not path.startswith("file:"):
+        with suppress(OSError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
