@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from celery import Celery
 from celery.schedules import crontab
 
+import rowmill as rm
 from rowmill.integrations.celery.loop_thread import close_loop_thread
 from rowmill_systems.knowledge.bases import create_kb
 from rowmill_systems.knowledge.celery_app import make_app
@@ -100,6 +101,18 @@ async def test_old_events_are_deleted(celery: Celery, knowledge: Knowledge) -> N
 
     assert await asyncio.to_thread(run, celery, "cleanup_processed_outbox_events") == {"processed_events": 1}
     assert await scalars(knowledge, "SELECT count(*) FROM outbox") == [0]
+
+
+async def test_a_worker_whose_settings_describe_no_store_takes_no_event(knowledge: Knowledge, tmp_path: Path) -> None:
+    await put(knowledge, await create_kb(knowledge, "sea"))
+    wrong = settings_for(knowledge.settings.database_url, tmp_path, vectors="gopher://x", schedules=False)
+    system = Knowledge(wrong, embedder=HashEmbedder())
+    try:
+        with make_app(wrong, lambda: system) as celery, pytest.raises(rm.errors.DeclarationError, match="none of the"):
+            await asyncio.to_thread(run, celery, "process_outbox_events")
+    finally:
+        close_loop_thread()
+    assert await scalars(knowledge, "SELECT count(*) FROM outbox WHERE state = 'pending' AND attempts = 0") == [1]
 
 
 def test_rowmill_s_own_schedules_are_off_where_beat_has_them(tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ from rowmill_systems.parts.documents.errors import EncryptedFile
 from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.readers import Readers
 from rowmill_systems.parts.embeddings.port import Vectors
+from rowmill_systems.parts.embeddings.weights import ModelMissing
 from rowmill_systems.parts.objects.errors import ForbiddenObject, StorageFailed
 from rowmill_systems.parts.objects.folder import FolderStorage
-from rowmill_systems.parts.vectors.errors import VectorsUnavailable
+from rowmill_systems.parts.vectors.errors import VectorsRefused, VectorsUnavailable
 from rowmill_systems.parts.vectors.open import open_vectors
 from systems.tests.knowledge.harness import (
     PAPER,
@@ -267,6 +268,79 @@ async def test_a_provider_that_asks_to_wait_costs_no_attempt(database_url: str, 
         outage.methods.clear()
         await drain(knowledge)
         await assert_consistent(knowledge, kb_id, document_id)
+
+
+@pytest.mark.parametrize(
+    ("part", "error", "methods"),
+    [
+        ("vectors", VectorsRefused("look at its key"), ["put"]),
+        ("vectors", rm.errors.DeclarationError("gopher://…", ["it is none of the known stores"], "store"), ["put"]),
+        ("storage", ForbiddenObject("look at the key"), ["get", "keys"]),
+        ("embedder", ModelMissing("it is not installed. Run: pip install it"), ["embed"]),
+    ],
+)
+async def test_settings_that_are_wrong_cost_no_attempt(
+    sqlite_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, part: str, error: Exception, methods: list[str]
+) -> None:
+    """Otherwise one worker that was set up wrongly would end every event."""
+    outage = Outage(error, *methods)
+    parts: dict[str, Any] = {
+        "vectors": open_vectors(str(tmp_path / "vectors.db")),
+        "storage": FolderStorage(tmp_path / "files"),
+        "embedder": HashEmbedder(),
+    }
+    parts[part] = Interposed(parts[part], outage)
+    async with knowledge_on(sqlite_url, tmp_path, **parts) as knowledge:
+        kb_id = await create_kb(knowledge, "a")
+        document_id = await put(knowledge, kb_id)
+        for _ in range(6):
+            await drain(knowledge)
+            await advance(knowledge, 100)
+        [event] = await events(knowledge)
+        row = await document(knowledge, document_id)
+        assert (event.attempts, row.status, row.error_code) == (0, "processing", "wrong_settings")
+        assert event.last_error == row.last_error == f"wrong_settings: {error}"
+        warnings = [record for record in caplog.records if vars(record).get("event") == "settings.wrong"]
+        assert [vars(record)["problem"] for record in warnings] == [str(error)]
+        outage.methods.clear()
+        await drain(knowledge)
+        await assert_consistent(knowledge, kb_id, document_id)
+
+
+async def test_a_worker_without_its_model_costs_no_attempt(sqlite_url: str, tmp_path: Path) -> None:
+    async with knowledge_on(sqlite_url, tmp_path) as knowledge:
+        kb_id = await create_kb(knowledge, "a")
+        document_id = await put(knowledge, kb_id)
+        given, knowledge._embedder = knowledge.embedder, None
+        knowledge.settings = knowledge.settings.model_copy(update={"embedder": "endpoint"})
+        for _ in range(6):
+            await drain(knowledge)
+            await advance(knowledge, 100)
+        [event] = await events(knowledge)
+        assert event.attempts == 0
+        assert "Set KNOWLEDGE_ENDPOINT_URL" in event.last_error
+        knowledge._embedder = given
+        await drain(knowledge)
+        await assert_consistent(knowledge, kb_id, document_id)
+
+
+async def test_a_deletion_waits_for_right_settings(sqlite_url: str, tmp_path: Path) -> None:
+    outage = Outage(VectorsRefused("look at its key"))
+    vectors = Interposed(open_vectors(str(tmp_path / "vectors.db")), outage)
+    async with knowledge_on(sqlite_url, tmp_path, vectors=vectors) as knowledge:
+        kb_id = await create_kb(knowledge, "a")
+        document_id = await put(knowledge, kb_id)
+        await drain(knowledge)
+        await request_deletion(knowledge, document_id)
+        outage.methods = {"delete"}
+        for _ in range(6):
+            await drain(knowledge)
+            await advance(knowledge, 100)
+        row = await document(knowledge, document_id)
+        assert (row.status, row.error_code, row.retry_count) == ("deleting", "wrong_settings", 0)
+        outage.methods.clear()
+        await drain(knowledge)
+        await assert_gone(knowledge, kb_id, document_id)
 
 
 async def test_an_error_of_a_library_is_named_but_not_quoted(

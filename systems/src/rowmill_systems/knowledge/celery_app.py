@@ -36,6 +36,12 @@ def make_app(settings: KnowledgeSettings, system: Callable[[], Knowledge]) -> Ce
         async with system().opened():
             yield
 
+    @asynccontextmanager
+    async def opened_with_stores() -> AsyncIterator[None]:
+        await system().open_stores()
+        async with opened():
+            yield
+
     def mill() -> rm.Mill:
         return system().mill
 
@@ -50,7 +56,7 @@ def make_app(settings: KnowledgeSettings, system: Callable[[], Knowledge]) -> Ce
     app = Celery("knowledge", broker=broker, backend=backend)
     app.conf.timezone = "UTC"
     # Without a bound: a document may take a quarter of an hour, and others are claimed beside it all the time.
-    dispatch = drain_task(app, mill, name=DISPATCH, seconds=None, lifespan=opened)
+    dispatch = drain_task(app, mill, name=DISPATCH, seconds=None, lifespan=opened_with_stores)
     compare = call_task(app, reconcile, name=RECONCILE, lifespan=opened)
     delete = call_task(app, clean_up, name=CLEANUP, lifespan=opened)
     app.conf.beat_schedule = beat_schedule(

@@ -9,7 +9,8 @@ PermanentError
 TransientError
 ├── StoreDisagrees       not_confirmed: a store still has what was deleted, or lacks what was written
 ├── EventSuperseded      superseded: the document has a later run, or is being deleted
-└── ModelDiffers         wrong_model: the knowledge base has vectors of another model than this worker's
+├── ModelDiffers         wrong_model: the knowledge base has vectors of another model than this worker's
+└── WrongSettings        wrong_settings: a store or the model can't be used until somebody corrects something
 
 An upload also raises ObjectTooLarge and the errors of `parts.objects.errors`.
 """
@@ -63,3 +64,9 @@ class ModelDiffers(rm.TransientError):
     """The knowledge base has vectors of another model than this worker's."""
 
     code = "wrong_model"
+
+
+class WrongSettings(rm.TransientError):
+    """A store or the model can't be used until somebody corrects the settings, or the rights that they name."""
+
+    code = "wrong_settings"

@@ -55,6 +55,8 @@ class Knowledge:
         self._storage, self._vectors, self._embedder = self._given
         self._opening = asyncio.Lock()
         self._users = 0
+        self.logged_problems: set[str] = set()
+        """What is wrong with its settings, as far as the log says so."""
         self.started_at: datetime | None = None
         """When it was opened first, by the database's clock."""
         events.handle(self)
@@ -93,6 +95,12 @@ class Knowledge:
             if self._embedder is None and self.settings.embedder != "endpoint":
                 await asyncio.to_thread(lambda: self.embedder)
             return self.embedder
+
+    async def open_stores(self) -> None:
+        """Open the stores and the model, without connecting. Raises DeclarationError or LookupError with the fix if the
+        settings describe none. Call it before you work, to begin with no event."""
+        _ = self.storage, self.vectors
+        await self.open_embedder()
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:

@@ -9,7 +9,7 @@ import rowmill as rm
 from rowmill_systems.knowledge.errors import StoreDisagrees
 from rowmill_systems.knowledge.events.failing import note_error
 from rowmill_systems.knowledge.events.fencing import check_lease
-from rowmill_systems.knowledge.events.outcomes import aggregate_of, outcome_of
+from rowmill_systems.knowledge.events.outcomes import aggregate_of, detect_wrong_settings, outcome_of
 from rowmill_systems.knowledge.logs import log_event
 from rowmill_systems.knowledge.models import HIDDEN, DocumentStatus, KbDocument
 from rowmill_systems.knowledge.names import collection_of
@@ -38,8 +38,9 @@ async def delete_document(knowledge: "Knowledge", event: rm.outbox.Event) -> Non
     except rm.errors.LeaseLost:
         raise
     except Exception as error:
-        failure = outcome_of(error)
-        await knowledge.mill.run(lambda c: note_error(c, document_id, failure, retry_count=event.attempt))
+        failure = outcome_of(await detect_wrong_settings(knowledge, error))
+        counted = {"retry_count": event.attempt} if failure.count_attempt else {}
+        await knowledge.mill.run(lambda c: note_error(c, document_id, failure, **counted))
         raise
     log_event("document.deleted", document_id=document_id)
 

@@ -4,11 +4,10 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import rowmill as rm
-from rowmill_systems.knowledge.errors import ModelDiffers
 from rowmill_systems.knowledge.events.deleting import delete_document
 from rowmill_systems.knowledge.events.deleting_kb import delete_kb
 from rowmill_systems.knowledge.events.failing import declare_sweep
-from rowmill_systems.knowledge.events.outcomes import FREE, outcome_of
+from rowmill_systems.knowledge.events.outcomes import FREE, detect_wrong_settings, outcome_of
 from rowmill_systems.knowledge.events.processing import process_document
 from rowmill_systems.knowledge.events.reembedding import reembed_kb
 from rowmill_systems.knowledge.events.reprocessing import reprocess_document
@@ -32,15 +31,18 @@ HANDLERS: dict[str, Handler] = {
 async def dispatch_event(knowledge: "Knowledge", event: rm.outbox.Event) -> rm.Outcome | None:
     """Handle an event by its type. An unknown type is parked by the outbox, which logs a warning."""
     try:
-        return await HANDLERS[event.type](knowledge, event)
+        outcome = await HANDLERS[event.type](knowledge, event)
     except (rm.errors.LeaseLost, *FREE):
         raise
-    except ModelDiffers as error:
-        return outcome_of(error)
     except Exception as error:
-        failure = outcome_of(error)
+        failure = outcome_of(await detect_wrong_settings(knowledge, error))
+        if not failure.count_attempt:
+            return failure
         # With the traceback, which says where it failed in the log and the history of the event.
         raise rm.TransientError(failure.message, code=failure.code).with_traceback(error.__traceback__) from error
+    if outcome is None:
+        knowledge.logged_problems.clear()
+    return outcome
 
 
 def handle(knowledge: "Knowledge") -> None:

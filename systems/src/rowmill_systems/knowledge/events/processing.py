@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill_systems.knowledge.errors import EventSuperseded, ModelDiffers, NothingToRead, StoreDisagrees
+from rowmill_systems.knowledge.errors import EventSuperseded, ModelDiffers, NothingToRead, StoreDisagrees, WrongSettings
 from rowmill_systems.knowledge.events.beginning import DocumentRun, begin_run
 from rowmill_systems.knowledge.events.embedding_chunks import embed_chunks
 from rowmill_systems.knowledge.events.failing import fail_document, note_error
-from rowmill_systems.knowledge.events.outcomes import FREE, aggregate_of, outcome_of
+from rowmill_systems.knowledge.events.outcomes import FREE, aggregate_of, detect_wrong_settings, outcome_of
 from rowmill_systems.knowledge.events.reading_chunks import read_chunks
 from rowmill_systems.knowledge.logs import log_event
 from rowmill_systems.knowledge.models import DocumentStatus, KbDocument, KbStatus, KnowledgeBase
@@ -72,7 +72,7 @@ async def index_or_fail(knowledge: "Knowledge", run: DocumentRun, embedder: Embe
     except (EventSuperseded, rm.errors.LeaseLost):
         raise
     except Exception as error:
-        await handle_failure(knowledge, run, error)
+        await handle_failure(knowledge, run, await detect_wrong_settings(knowledge, error))
         return False
     return True
 
@@ -196,5 +196,7 @@ def write_failure(connection: sa.Connection, run: DocumentRun, failure: rm.Retry
         fail_document(connection, document, failure, attempt)
     elif failure.code == ModelDiffers.code:  # what was embedded goes with the collection
         note_error(connection, document.id, failure, progress_done=0)
+    elif failure.code == WrongSettings.code:
+        note_error(connection, document.id, failure)
     elif failure.count_attempt:
         note_error(connection, document.id, failure, retry_count=attempt)

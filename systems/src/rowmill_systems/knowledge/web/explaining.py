@@ -52,6 +52,10 @@ EXPLANATIONS = {
         "A store does not have what it said it has written, or still has what it said it has deleted.",
         "The page Consistency shows what differs.",
     ),
+    "wrong_settings": Explanation(
+        "A store or the model can't be used as the settings have it.",
+        "Correct what the error says, and start the workers again. It waits until then.",
+    ),
     "wrong_model": Explanation(
         "The knowledge base has vectors of another model than the worker makes.",
         "It waits until all of its documents are embedded again, or until a worker with the old model takes it.",
