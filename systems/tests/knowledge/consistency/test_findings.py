@@ -63,6 +63,39 @@ async def test_documents_that_lost_something_are_processed_again_once(library: L
     assert (await library.row()).generation == 1, "the others were left alone"
 
 
+async def test_a_failed_document_that_search_still_shows_is_mended(library: Library) -> None:
+    await library.change(library.one, status="failed", error_code="network")
+    assert await library.found() == {}, "it has all that search shows of it"
+    await library.knowledge.vectors.delete(collection_of(library.kb_id), library.one)
+
+    assert await library.found() == {"ready_without_vectors": [f"document:{library.one}"]}
+    await library.assert_mended()
+    await assert_consistent(library.knowledge, library.kb_id, library.one)
+
+
+async def test_a_document_that_fails_each_time_is_not_processed_again_and_again(library: Library) -> None:
+    key = (await library.row()).object_key
+    await library.knowledge.storage.delete(key)
+    await library.sql("DELETE FROM chunks WHERE number = 0 AND document_id = :id", id=library.one)
+    last = await library.last_event()
+
+    for _ in range(3):
+        assert await library.found() == {
+            "wrong_passages": [f"document:{library.one}"],
+            "ready_without_object": [f"object:{key}"],
+        }
+        await drain(library.knowledge)
+        assert (await library.row()).status == "failed"
+    added = await library.added_since(last)
+    assert [name for name, _ in added] == ["document.reprocess", "document.process"]
+
+
+async def test_a_document_that_was_never_indexed_is_no_finding(library: Library) -> None:
+    await library.archive(library.one)
+    await library.change(library.one, status="failed", indexed_generation=None, deleted_at=None)
+    assert await library.found() == {}
+
+
 async def test_a_document_that_is_processed_for_too_long_is_reset(library: Library) -> None:
     await library.processing_since(library.one, 31 * 60)
     await library.processing_since(library.other, 29 * 60)

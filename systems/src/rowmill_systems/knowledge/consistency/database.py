@@ -37,7 +37,11 @@ def database_inventory(knowledge: "Knowledge") -> ItemInventory:
         object=reconcile.rows(
             KbDocument,
             key=KbDocument.object_key,
-            facts={"object_of": KbDocument.status, "at": KbDocument.updated_at},
+            facts={
+                "object_of": KbDocument.status,
+                "indexed": KbDocument.indexed_generation,
+                "at": KbDocument.updated_at,
+            },
             where=KbDocument.status != DocumentStatus.ARCHIVED,
             at="at",
         ),

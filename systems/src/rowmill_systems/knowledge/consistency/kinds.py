@@ -27,25 +27,25 @@ class DriftKind:
 
 READY_WITHOUT_VECTORS = DriftKind(
     "ready_without_vectors",
-    "A document is ready, and the vector store has nothing of it.",
+    "Search shows a document, and the vector store has nothing of it.",
     Mending.EVENT,
     "It is processed again.",
 )
 WRONG_VECTOR_COUNT = DriftKind(
     "wrong_vector_count",
-    "A document is ready, and has more or fewer vectors of the generation that search shows than were written.",
+    "Search shows a document that has more or fewer vectors of that generation than were written.",
     Mending.EVENT,
     "It is processed again.",
 )
 WRONG_MODEL = DriftKind(
     "wrong_model",
-    "A document is ready, and has vectors of another model than its knowledge base.",
+    "Search shows a document that has vectors of another model than its knowledge base.",
     Mending.EVENT,
     "It is processed again.",
 )
 WRONG_PASSAGES = DriftKind(
     "wrong_passages",
-    "A document is ready, and has more or fewer passages, or entries in the full text, than were written.",
+    "Search shows a document that has more or fewer passages, or entries in the full text, than were written.",
     Mending.EVENT,
     "It is processed again.",
 )
@@ -125,7 +125,7 @@ COLLECTION_WITHOUT_KB = DriftKind(
 )
 READY_WITHOUT_OBJECT = DriftKind(
     "ready_without_object",
-    "A document is ready, and its bytes are gone. Search finds it still; it can't be downloaded or processed again.",
+    "Search shows a document, and its bytes are gone: it can't be downloaded or processed again.",
     Mending.NONE,
     "Restore the object from a backup, or upload the file again and delete the document.",
 )

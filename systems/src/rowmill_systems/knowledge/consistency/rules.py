@@ -40,7 +40,7 @@ def rules(model_in_use: ModelInUse) -> list[reconcile.Rule]:
         missing(kinds.VECTORS_WITHOUT_DOCUMENT.name, present=VECTORS, absent=DATABASE, when=are_points),
         missing(kinds.OBJECT_WITHOUT_DOCUMENT.name, present=OBJECTS, absent=DATABASE, when=is_unknown),
         missing(kinds.COLLECTION_WITHOUT_KB.name, present=VECTORS, absent=DATABASE, when=is_collection),
-        missing(kinds.READY_WITHOUT_OBJECT.name, present=DATABASE, absent=OBJECTS, when=is_object_of_ready),
+        missing(kinds.READY_WITHOUT_OBJECT.name, present=DATABASE, absent=OBJECTS, when=is_object_of_shown),
     ]
 
 
@@ -49,13 +49,21 @@ def alone(kind: kinds.DriftKind, when: Callable[[Facts], bool]) -> reconcile.Rul
     return reconcile.stale(kind.name, present=DATABASE, when=when)
 
 
-def is_ready(row: Facts) -> bool:
-    """Return whether search shows the document now. Collections that are being replaced lack points for a while."""
-    return row.get("status") == DocumentStatus.READY and row["kb"] == KbStatus.ACTIVE and row["deleted_at"] is None
+def is_shown(row: Facts) -> bool:
+    """Return whether search shows the document, and no run is about to replace what it shows. Collections that are
+    being replaced lack points for a while."""
+    at_rest = shows_index(row.get("status"), row.get("indexed"))
+    return at_rest and row["kb"] == KbStatus.ACTIVE and row["deleted_at"] is None
+
+
+def shows_index(status: object, indexed: object) -> bool:
+    """Return whether search shows what was indexed of a document at rest. After a run that failed, it shows what an
+    earlier one indexed."""
+    return status == DocumentStatus.READY or (status == DocumentStatus.FAILED and indexed is not None)
 
 
 def has_vectors(row: Facts) -> bool:
-    return is_ready(row) and row["chunk_count"] != 0
+    return is_shown(row) and row["chunk_count"] != 0
 
 
 def visible(row: Facts, store: Facts) -> Points:
@@ -65,18 +73,18 @@ def visible(row: Facts, store: Facts) -> Points:
 
 
 def counts_differ(row: Facts, store: Facts) -> bool:
-    return is_ready(row) and sum(count for *_, count in visible(row, store)) != row["chunk_count"]
+    return is_shown(row) and sum(count for *_, count in visible(row, store)) != row["chunk_count"]
 
 
 def models_differ(row: Facts, store: Facts) -> bool:
-    if not is_ready(row) or counts_differ(row, store):
+    if not is_shown(row) or counts_differ(row, store):
         return False
     models = {row["model"], *(model for _, _, model, _ in visible(row, store))}
     return models != {row["kb_model"] or row["model"]}
 
 
 def passages_differ(row: Facts) -> bool:
-    if not is_ready(row) or row["chunk_count"] is None:
+    if not is_shown(row) or row["chunk_count"] is None:
         return False
     return (row["chunks"], row["terms"]) != (row["chunk_count"], row["chunk_count"])
 
@@ -133,5 +141,5 @@ def is_collection(store: Facts) -> bool:
     return "dimensions" in store
 
 
-def is_object_of_ready(row: Facts) -> bool:
-    return row.get("object_of") == DocumentStatus.READY
+def is_object_of_shown(row: Facts) -> bool:
+    return shows_index(row.get("object_of"), row.get("indexed"))
