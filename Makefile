@@ -13,7 +13,7 @@ ARGS ?=
 # and each of them would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv demo demo-articles demo-companies demo-entities demo-intake demo-knowledge structure test quick coverage test-oldest lint types check format screenshots docs bench bench-all bench-articles bench-claim bench-companies bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-knowledge faults-long lock clean
+.PHONY: help venv demo demo-articles demo-companies demo-entities demo-intake demo-knowledge structure test quick coverage test-oldest lint types check format screenshots docs bench bench-all bench-articles bench-claim bench-companies bench-drain bench-intake bench-knowledge bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-knowledge faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -137,6 +137,9 @@ bench-drain: venv ## measure a drain by one process beside the peers and beside 
 
 bench-intake: venv ## read 200 documents, hostile ones among them, and watch the memory (5 minutes)
 	$(BIN)/python -m bench.intake_memory $(ARGS)
+
+bench-knowledge: venv ## compare a million documents with their stores, take documents in, and search, each beside what it is held against (15 minutes; ARGS="--only search")
+	$(BIN)/python -m bench.knowledge $(ARGS)
 
 bench-limits: venv ## measure what limits let through, through crashes, and what they cost (5 minutes)
 	$(BIN)/python -m bench.limits $(ARGS)
