@@ -99,7 +99,7 @@ async def test_the_report_of_the_guide_to_schedules_is_written_with_its_tick(tmp
     mill, report = guide["mill"], guide["report"]
     async with testing.mill_on(mill, tmp_path) as bench:
         await mill.run(report.create)
-        assert (await bench.tick("report")).done == 1
+        assert (await bench.tick("report")).done  # a tick of another schedule may fall due meanwhile
         assert len(await mill.run(lambda c: c.execute(sa.select(report)).all())) == 1
 
 

@@ -111,7 +111,7 @@ async def test_a_drain_whose_time_is_over_waits_for_what_runs(database_url: str)
                 await asyncio.sleep(0.01)
 
         await shop.put(1)
-        report = await shop.mill.drain(seconds=0.1, settings=quick(grace=0.0), begun=workers.append)
+        report = await shop.mill.drain(seconds=1.0, settings=quick(grace=0.0), begun=workers.append)
 
         assert report.settled == {"done": 1}
 
