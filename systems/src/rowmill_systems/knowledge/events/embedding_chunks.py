@@ -35,6 +35,8 @@ async def embed_chunks(knowledge: "Knowledge", run: DocumentRun, embedder: Embed
         await knowledge.vectors.put(collection, points)
         done = chunks[-1].number + 1
         await knowledge.mill.run(partial(_note_progress, run=run, done=done))
+        if len(chunks) < BATCH_CHUNKS:
+            return
 
 
 async def create_collection(knowledge: "Knowledge", run: DocumentRun, embedder: Embedder) -> None:

@@ -37,9 +37,10 @@ async def read_chunks(knowledge: "Knowledge", run: DocumentRun) -> int:
         if not passages:
             raise NothingToRead("there are no words in the document")
         for first in range(0, len(passages), BATCH_ROWS):
-            rows = _rows(run, passages, range(first, min(first + BATCH_ROWS, len(passages))))
-            await knowledge.mill.run(partial(_store, run=run, rows=rows, clear=first == 0))
-        await knowledge.mill.run(partial(_finish_reading, run=run, document=document, total=len(passages)))
+            end = min(first + BATCH_ROWS, len(passages))
+            rows = _rows(run, passages, range(first, end))
+            last = document if end == len(passages) else None
+            await knowledge.mill.run(partial(_store, run=run, rows=rows, total=end, clear=first == 0, document=last))
         return len(passages)
 
 
@@ -66,18 +67,27 @@ def _rows(run: DocumentRun, passages: "Sequence[Passage]", numbers: range) -> li
 
 
 # served by: the primary keys
-def _store(connection: sa.Connection, run: DocumentRun, rows: Sequence[dict[str, Any]], clear: bool) -> None:
-    """Store some chunks. Before the first ones, remove those of an attempt that was killed."""
+def _store(
+    connection: sa.Connection,
+    run: DocumentRun,
+    rows: Sequence[dict[str, Any]],
+    total: int,
+    clear: bool,
+    document: Document | None,
+) -> None:
+    """Store some chunks; before the first ones, remove those of an attempt that was killed. With the last ones comes
+    the document: reading is finished."""
     run.fence.check(connection)
     if clear:
         delete_chunks(connection, run.document.id, generation=run.fence.generation)
     insert_chunks(connection, rows)
+    if document is not None:
+        _finish_reading(connection, run, document, total)
 
 
-# served by: the primary keys
+# served by: the primary key
 def _finish_reading(connection: sa.Connection, run: DocumentRun, document: Document, total: int) -> None:
     """Note that all chunks are stored, and what was learnt about the document."""
-    run.fence.check(connection)
     title = str(document.facts.get("title", "")).strip()
     change_document(
         connection,
