@@ -27,6 +27,7 @@ from demos.papers.make import make_papers
 from rowmill_systems.knowledge.knowledge import Knowledge
 
 MEASURES, STORES = ("fsck", "ingest", "search"), ("sqlite", "postgres", "pgvector")
+SHOWN_FIRST = ("measure", "store", "goal", "met")
 INGEST_AT_LEAST, SEARCH_AT_MOST = 0.8, 1.3
 
 
@@ -98,11 +99,15 @@ MEASURED = {"fsck": measure_fsck, "ingest": measure_ingest, "search": measure_se
 
 def table_line(found: dict[str, Any]) -> str:
     """Return a result as a line for people."""
-    facts = {name: value for name, value in found.items() if name not in ("measure", "store", "goal", "met")}
-    told = ", ".join(
-        f"{name} {value:,}" if isinstance(value, int | float) else f"{name} {value}" for name, value in facts.items()
-    )
-    return f"{found['measure']:7}{found['store']:10}{'met' if found['met'] else 'NOT MET':9}({found['goal']})  {told}"
+    facts = [f"{name} {told(value)}" for name, value in found.items() if name not in SHOWN_FIRST]
+    met = "met" if found["met"] else "NOT MET"
+    return f"{found['measure']:7}{found['store']:10}{met:9}({found['goal']})  {', '.join(facts)}"
+
+
+def told(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}"
 
 
 def main() -> int:
