@@ -31,7 +31,7 @@ from rowmill_systems.parts.vectors.port import Point
 ROUNDS = 3
 BATCH = 64
 """Passages that are embedded at once, in both."""
-QUEUES, LOOK_SECONDS = ("outbox", "uploads"), 0.02
+QUEUES, LOOK_SECONDS = ("outbox", "uploads"), 0.1
 Way = Callable[[Knowledge, UUID, Sequence[Path]], Awaitable[None]]
 
 
@@ -54,18 +54,20 @@ async def rate_of(way: Way, url: str, folder: Path, papers: Sequence[Path]) -> f
         began = time.perf_counter()
         await way(knowledge, kb_id, papers)
         seconds = time.perf_counter() - began
-        await check_ready(knowledge, len(papers))
+        if await ready(knowledge) != len(papers):
+            raise SystemExit(f"{await ready(knowledge)} documents of {len(papers)} are ready")
     return len(papers) / seconds
 
 
 async def whole_system(knowledge: Knowledge, kb_id: UUID, papers: Sequence[Path]) -> None:
-    """Upload one document after the other, and work meanwhile, until nothing is left to do."""
-    uploads = asyncio.create_task(upload_all(knowledge, kb_id, papers))
-    while not uploads.done():
-        await knowledge.mill.drain(QUEUES)
-        await asyncio.wait([uploads], timeout=LOOK_SECONDS)
-    await uploads
-    await knowledge.mill.drain(QUEUES)
+    """Upload one document after the other, while a worker processes them, until all are ready."""
+    async with knowledge.mill.worker(QUEUES) as worker:
+        work = asyncio.create_task(worker.run())
+        await upload_all(knowledge, kb_id, papers)
+        while await ready(knowledge) < len(papers) and not work.done():
+            await asyncio.sleep(LOOK_SECONDS)
+        worker.stop()
+        await work
 
 
 async def upload_all(knowledge: Knowledge, kb_id: UUID, papers: Sequence[Path]) -> None:
@@ -115,11 +117,9 @@ def insert(connection: sa.Connection, row: dict[str, Any], passages: Sequence[Pa
     insert_chunks(connection, rows)
 
 
-async def check_ready(knowledge: Knowledge, wanted: int) -> None:
-    ready = sa.select(sa.func.count()).where(KbDocument.status == DocumentStatus.READY, KbDocument.chunk_count > 0)
-    found = await knowledge.mill.run(lambda connection: connection.scalar(ready), write=False)
-    if found != wanted:
-        raise SystemExit(f"{found} documents of {wanted} are ready")
+async def ready(knowledge: Knowledge) -> int:
+    found = sa.select(KbDocument.id).where(KbDocument.status == DocumentStatus.READY, KbDocument.chunk_count > 0)
+    return len(await knowledge.mill.run(lambda connection: connection.scalars(found).all(), write=False))
 
 
 def media_type(path: Path) -> str | None:
