@@ -1,6 +1,7 @@
 """Mark the words of a query in a passage."""
 
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 
 from rowmill_systems.knowledge.search.terms import PART, RUN, terms_of
 
@@ -28,7 +29,7 @@ def _places(text: str, terms: frozenset[str]) -> Iterator[Place]:
                 yield run.span()
             continue
         parts = [part for part in PART.finditer(found) if _has(part[0], terms)]
-        whole = terms.intersection(terms_of(found)) - {term for part in parts for term in terms_of(part[0])}
+        whole = terms.intersection(_terms(found)).difference(*(_terms(part[0]) for part in parts))
         if whole:
             yield run.span()
         else:
@@ -36,4 +37,9 @@ def _places(text: str, terms: frozenset[str]) -> Iterator[Place]:
 
 
 def _has(word: str, terms: frozenset[str]) -> bool:
-    return next(iter(terms_of(word)), None) in terms
+    return next(iter(_terms(word)), None) in terms
+
+
+@lru_cache(20_000)
+def _terms(word: str) -> tuple[str, ...]:
+    return tuple(terms_of(word))

@@ -85,12 +85,14 @@ def _chunks(connection: sa.Connection, keys: Sequence[ChunkKey]) -> dict[ChunkKe
     wanted = sa.select(
         Chunk.document_id, Chunk.generation, Chunk.number, Chunk.page, Chunk.page_title, Chunk.heading, Chunk.text
     )
-    found: dict[ChunkKey, Any] = {}
-    for key in keys:
-        near = wanted.where(
+    near = [  # of each by itself: SQLite uses no index for a list of rows
+        sa.and_(
             Chunk.document_id == key.document_id,
             Chunk.generation == key.generation,
             Chunk.number.between(key.number - 1, key.number + 1),
         )
-        found |= {ChunkKey(*row[:3]): row for row in connection.execute(near)}
-    return found
+        for key in keys
+    ]
+    chosen = wanted.where(sa.or_(*near))
+    with any_index(connection):
+        return {ChunkKey(*row[:3]): row for row in connection.execute(chosen)}
