@@ -1,5 +1,6 @@
 """Every command answers the same code for the same thing: 2 called wrongly, 3 no database, 4 no tables, 130 Ctrl-C."""
 
+import io
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from tests.support.python import PIPE, Python
 
 APP = "tests.cli.everything:mill"
 ROOT = Path(__file__).parents[2]
+ID = "0b6e0f0e-8f6c-4c5b-9f0e-2a7f3c1d9a11"
 UNREACHABLE = "postgresql://nobody:hush@127.0.0.1:1/none"
 
 CALLS: dict[str, list[str]] = {
@@ -50,6 +52,17 @@ CALLS: dict[str, list[str]] = {
     "systems articles feeds": [], "systems articles stats": [], "systems articles requeue": ["--failed"],
     "systems articles opml export": [], "systems articles train": ["labels.csv"],
     "systems articles evaluate": ["labels.csv"],
+    "systems knowledge migrate": [], "systems knowledge work": [], "systems knowledge serve": ["--port", "0"],
+    "systems knowledge add": [__file__], "systems knowledge search": ["whales"], "systems knowledge ask": ["why?"],
+    "systems knowledge documents": [], "systems knowledge reprocess": ["--failed"],
+    "systems knowledge delete": [ID, "--yes"], "systems knowledge stats": [], "systems knowledge fsck": [],
+    "systems knowledge kb create": ["Sea"], "systems knowledge kb list": [],
+    "systems knowledge kb delete": ["Sea", "--yes"], "systems knowledge users list": [],
+    "systems knowledge users add": ["ann@example.org", "--password-stdin"],
+    "systems knowledge users change": ["ann@example.org", "--inactive"],
+    "systems knowledge users password": ["ann@example.org", "--password-stdin"],
+    "systems knowledge users token": ["ann@example.org"],
+    "systems knowledge users delete": ["ann@example.org", "--yes"],
 }  # fmt: skip
 """How each command is called rightly."""
 WITHOUT_DATABASE = {
@@ -60,10 +73,11 @@ WITHOUT_JSON = {
     "work", "systems intake serve", "systems intake work", "systems entities serve", "systems entities work",
     "systems entities link", "systems companies serve", "systems companies work", "systems companies export",
     "systems companies mappings export", "systems articles serve", "systems articles work",
-    "systems articles opml export",
+    "systems articles opml export", "systems knowledge serve", "systems knowledge work",
 }  # fmt: skip
 NOT_MIGRATED = {"adopt": 5, "doctor": 5, "grants": 0, "systems intake migrate": 0, "systems entities migrate": 0,
-                "systems companies migrate": 0, "systems articles migrate": 0}  # fmt: skip
+                "systems companies migrate": 0, "systems articles migrate": 0,
+                "systems knowledge migrate": 0}  # fmt: skip
 """Those that look at, or make, what is missing; of all others, 4."""
 
 
@@ -88,10 +102,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [
         name
         for name in os.environ
-        if name.startswith(("ROWMILL_", "DATABASE_", "INTAKE_", "ENTITIES_", "WDH_", "ARTICLES_"))
+        if name.startswith(("ROWMILL_", "DATABASE_", "INTAKE_", "ENTITIES_", "WDH_", "ARTICLES_", "KNOWLEDGE_"))
     ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("INTAKE_STORAGE", str(tmp_path / "files"))
+    monkeypatch.setenv("KNOWLEDGE_ENDPOINT_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("KNOWLEDGE_ANSWER_MODEL", "small")
+    monkeypatch.setattr("sys.stdin", io.StringIO("correct horse battery\n"))
     monkeypatch.syspath_prepend(str(ROOT))
     (tmp_path / "names.csv").write_text("name\nAda Lovelace\n")
     return tmp_path
@@ -181,10 +198,12 @@ def test_json_is_one_document_and_all_that_is_on_stdout(
     assert isinstance(json.loads(shown.out), dict)
 
 
-LONG = {"work": 0, "systems intake work": 0, "systems entities work": 0, "systems companies work": 0} | dict.fromkeys(
+LONG = {"work": 0, "systems intake work": 0, "systems entities work": 0, "systems companies work": 0,
+        "systems knowledge work": 0} | dict.fromkeys(
     ["drain", "watch", "reconcile", "stats", "requeue", "prune", "rescue", "migrate", "adopt", "doctor", "demo",
      "outbox list", "systems intake ingest", "systems intake migrate", "systems entities link",
-     "systems companies resolve", "systems companies process", "systems companies mappings import"], 130,
+     "systems companies resolve", "systems companies process", "systems companies mappings import",
+     "systems knowledge add"], 130,
 )  # fmt: skip
 """What may take long. A worker that is told to stop has done what it was asked to."""
 
