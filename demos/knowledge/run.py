@@ -25,8 +25,9 @@ API = "/api/v1"
 CHECKS = f"{API}/admin/consistency/checks"
 LONGEST = 600.0
 LOOK_SECONDS = 0.3
-KILL_EVERY = 40
-"""Documents that are done between two kills: on a slow machine, a worker must get somewhere first."""
+KILL_EVERY = 50
+"""Documents that are uploaded, and then done, between two kills: on a slow machine, a worker must get somewhere
+first."""
 LEASE_SECONDS = 3
 """A demo can't wait a minute for the events of a dead worker."""
 OLD = 20
@@ -137,7 +138,10 @@ def work_through(
     for number, (name, path) in enumerate(sent):
         with path.open("rb") as file:
             client.post(f"{API}/kbs/{kb_ids[name]}/documents", files={"file": (path.name, file)}).raise_for_status()
-        on_progress("uploading", number + 1, len(sent))
+        on_progress("uploading, while workers are killed", number + 1, len(sent))
+        if number % KILL_EVERY == KILL_EVERY - 1:
+            crew.kill_a_worker()
+            result.killed += 1
     result.documents = len(sent)
     kept, next_kill, deleted = len(sent) - OLD, KILL_EVERY, False
 
