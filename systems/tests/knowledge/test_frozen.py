@@ -46,7 +46,7 @@ def frozen_processes_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Steps:
-    """Stops whoever takes the step of that number, until `go`."""
+    """Stops the process that takes the step of that number, until `go`."""
 
     def __init__(self, stop_at: int) -> None:
         self.taken, self._stop_at = 0, stop_at

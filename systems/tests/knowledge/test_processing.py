@@ -1,4 +1,4 @@
-"""K1, K3, K4: a document is fetched, read, embedded and written, and only then shown; what fails is told."""
+"""K1, K3, K4: a document is fetched, read, embedded and written, and only then shown; failures are reported."""
 
 import asyncio
 import logging

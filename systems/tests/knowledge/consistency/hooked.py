@@ -12,7 +12,7 @@ Happening = Callable[[], Awaitable[object]]
 
 
 async def broken_after(items: AsyncIterator[Any], most: int | None, error: type[Exception]) -> AsyncIterator[Any]:
-    """Yield so many items and raise an error; None: yield all."""
+    """Yield this number of items and raise an error; None: yield all."""
     given = 0
     async for item in items:
         if given == most:

@@ -1,4 +1,4 @@
-"""K5, K6: what people are told. The table of kinds, alerts, the history, and the report for scripts."""
+"""K5, K6: what people see. The table of kinds, alerts, the history, and the report for scripts."""
 
 import json
 from pathlib import Path

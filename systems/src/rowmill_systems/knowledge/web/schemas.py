@@ -19,7 +19,7 @@ from rowmill_systems.knowledge.search.searching import MOST_HITS, Degraded
 from rowmill_systems.parts.fields import GivenMoment, Moment, ResponseModel, fit
 
 Fit = AfterValidator(fit)
-"""Limits of a length stand before it. After it, a text that is too long is told in "items"."""
+"""Limits of a length stand before it. After it, the message on a text that is too long counts "items"."""
 Next = Annotated[str | None, Field(description="Give it as `after` for the next page; null: there is none.")]
 Email = Annotated[str, Field(max_length=LONGEST_EMAIL, examples=["ann@example.org"])]
 GivenPassword = Annotated[str, Field(max_length=LONGEST_PASSWORD)]
